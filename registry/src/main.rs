@@ -69,6 +69,10 @@ struct Arguments {
     /// A witness that cosigns the checkpoints: its address and its key; may be repeated.
     #[arg(long = "witness", num_args = 2, value_names = ["URL", "KEY"], action = clap::ArgAction::Append)]
     witnesses: Vec<String>,
+    /// The key of another log, of a registry or of a node (`althing audit query`), whose checkpoints this registry cosigns as a
+    /// witness, at POST /add-checkpoint; may be repeated.
+    #[arg(long = "cosign", value_name = "KEY")]
+    cosigns: Vec<NoteKey>,
     /// Announce the directory on the LAN: mDNS `_directory._sub._wot._tcp`.
     #[arg(long)]
     mdns: bool,
@@ -140,6 +144,9 @@ async fn run(arguments: Arguments) -> Result<(), String> {
     println!("at       {}", running.url());
     println!("key      {}", registry.note_key());
     println!("entries  {}", registry.checkpoint().head.size);
+    if let Some(witness) = &running.witness {
+        println!("witness  {witness}");
+    }
     let announced = match is_announced {
         true => Some(directory_mdns::announce(&serve::lan_name(registry), address, scheme).map_err(|error| {
             format!(
@@ -176,6 +183,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         things_closed: arguments.things_closed,
         tls: arguments.tls_certificate.zip(arguments.tls_key),
         witnesses: arguments.witnesses.chunks_exact(2).map(witness).collect::<Result<_, String>>()?,
+        cosigns: arguments.cosigns,
         limits: Limits::default().of_each_net(arguments.connections_per_net.into()),
     })
 }

@@ -30,7 +30,7 @@ use crate::service::{
     with_publishers,
 };
 use crate::tokens::{Access, Tokens};
-use crate::witness::{NoWitness, Witnesses};
+use crate::witness::{NoWitness, OpenWitnessError, Witness, WitnessConfig, Witnesses};
 
 /// The network of a registry where none is named, as it is that of nodes.
 const NETWORK_DEFAULT: &str = "althing";
@@ -59,6 +59,8 @@ pub struct Options {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// The witnesses of its log: their addresses and keys.
     pub witnesses: Vec<(String, NoteKey)>,
+    /// The logs of others whose checkpoints it cosigns, as a witness.
+    pub cosigns: Vec<NoteKey>,
     /// The limits of its connections.
     pub limits: Limits,
 }
@@ -142,12 +144,28 @@ pub enum StartError {
     /// A witness speaks against it.
     #[error(transparent)]
     Witness(#[from] NoWitness),
+    /// The witness that it is for others does not start.
+    #[error(transparent)]
+    OpenWitness(#[from] OpenWitnessError),
+    /// The witness has another name.
+    #[error(
+        "this witness is named {kept:?}, and cannot be renamed to {given:?}: leave out --name, or start a new witness in another \
+         folder"
+    )]
+    WitnessRenamed {
+        /// Its name.
+        kept: String,
+        /// The name that was given.
+        given: String,
+    },
 }
 
 /// A registry that serves.
 pub struct Running {
     /// The registry.
     pub registry: Arc<Registry>,
+    /// The key of its cosignatures, where it is a witness of others' logs.
+    pub witness: Option<NoteKey>,
     /// Where it listens.
     pub address: SocketAddr,
     /// `http` or `https`.
@@ -186,6 +204,44 @@ pub async fn open(
     Ok(opened)
 }
 
+/// Opens the witness of a folder, which no other process has open. It keeps its name from its first start on; without one it is
+/// made from its key.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn open_witness(
+    data: &Path,
+    name: Option<String>,
+    logs: Vec<NoteKey>,
+    ports: &Ports,
+) -> Result<Witness, StartError> {
+    let families = &crate::witness::FAMILIES;
+    let store = Arc::new(RocksStore::open_after(&data.join("store"), families, StoreConfig::default()).await?);
+    let (key, path) = (key(&data.join("witness.key"), &ports.random)?, data.join("name"));
+    let kept = match std::fs::read_to_string(&path) {
+        Ok(kept) => Some(kept),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(StartError::Origin { path, error }),
+    };
+    let is_first = kept.is_none();
+    let name = match (kept, name) {
+        (Some(kept), Some(given)) if kept != given => return Err(StartError::WitnessRenamed { kept, given }),
+        (Some(kept), _) => kept,
+        (None, Some(given)) => given,
+        (None, None) => {
+            let id: String = key.public().to_string().chars().rev().take(8).collect();
+            format!("witness-{}", id.to_lowercase())
+        }
+    };
+    let config = WitnessConfig { name: name.clone(), logs, is_first };
+    let witness = Witness::open(store, key, config, ports.clock.clone()).await?;
+    // Last: a folder with it is one where a witness has begun, and whose store must be there from now on.
+    if is_first {
+        keyfile::write_secret(&path, name.as_bytes())?;
+    }
+    Ok(witness)
+}
+
 /// Opens a registry, and serves it.
 ///
 /// # Errors
@@ -213,6 +269,12 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
         }
     }
     let mut router = crate::http::router(registry.clone());
+    let mut witness = None;
+    if !options.cosigns.is_empty() {
+        let opened = Arc::new(open_witness(&data.join("witness"), None, options.cosigns, ports).await?);
+        witness = Some(opened.note_key().clone());
+        router = router.merge(crate::http::cosigning_route(opened));
+    }
     if let Some(lookup) = lookup()? {
         beside.push(tokio::spawn(keep_proving(registry.clone(), lookup.clone())));
         router = router.layer(axum::Extension(lookup));
@@ -222,7 +284,7 @@ pub async fn start(options: Options, ports: &Ports) -> Result<Running, StartErro
     beside.push(tokio::spawn(keep_indexed(registry.clone(), data.join("search"))));
     let (scheme, stop) = (if tls.is_some() { "https" } else { "http" }, CancellationToken::new());
     let serving = serving(listener, router, tls, options.limits, stop.clone());
-    Ok(Running { registry, address, scheme, stop, serving, beside })
+    Ok(Running { registry, witness, address, scheme, stop, serving, beside })
 }
 
 impl Running {

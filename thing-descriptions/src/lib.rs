@@ -86,7 +86,8 @@ pub use hidden::{hidden_in, is_hidden, marked, visible};
 pub use json::{DEPTH_MAX, JsonError, TD_BYTES_MAX, shallow_json};
 pub use jwt::{jwk, kid, sign_jwt};
 pub use people_file::{
-    KeyLine, OWNER_DEFAULT, PEOPLE_FILE_BYTES_MAX, PeopleFile, PeopleFileError, PersonSpec, ReachSpec, parse_people,
+    KeyLine, OWNER_DEFAULT, PEOPLE_FILE_BYTES_MAX, PeopleFile, PeopleFileError, PersonSpec, ReachSpec, SignOffSpec,
+    parse_people,
 };
 pub use reach::{FileFolder, reach, uncontained};
 pub use reader::FileProblem;

@@ -23,6 +23,9 @@ pub(crate) const CAPABILITIES: &str = "contract: capabilities";
 pub(crate) const MODELS: &str = "contract: models";
 /// Milliseconds of processor time that a turn has where nothing is written.
 const CPU_MS_PER_TURN_DEFAULT: u64 = 60_000;
+/// How the paths of the schemas begin by which messages and answers are judged.
+const INPUT_SCHEMA: &str = "verify.schema.input";
+const OUTPUT_SCHEMA: &str = "verify.schema.output";
 /// What bounds nothing.
 const ANY: u64 = u64::MAX;
 
@@ -70,6 +73,11 @@ pub(crate) fn is_wider(path: &str, before: Terms<'_>, now: Terms<'_>) -> bool {
         "memory.retention_s" => now.has_memory() && exceeds(Member::Most(ANY), path, before, now),
         // What was sealed by it is written without, or by another one.
         "memory.encryption_secret" => now.has_memory() && before.value(path).is_some(),
+        "verify.media" => permits_more_media(path, before, now),
+        "verify.checks" => checks_less(path, before, now),
+        // A schema where there was none permits less; what another one permits is not known.
+        _ if member.starts_with(INPUT_SCHEMA) => before.has(INPUT_SCHEMA),
+        _ if member.starts_with(OUTPUT_SCHEMA) => before.has(OUTPUT_SCHEMA),
         _ => member_of(member).is_none_or(|kind| exceeds(kind, path, before, now)),
     }
 }
@@ -109,6 +117,9 @@ fn member_of(member: &str) -> Option<Member> {
         "memory.require_grounding" => Member::Ranked(&["true", "false"], 1),
         // What it was told stays on the disk of its node when its task is over.
         "record" => Member::Ranked(&["none", "tape"], 0),
+        "verify.finished" => Member::Ranked(&["true", "false"], 1),
+        "verify.repair" => Member::Most(0),
+        "verify.deliver" => Member::Ranked(&["checked", "early"], 0),
         "data_label" => Member::Ranked(&["restricted", "confidential", "internal", "public"], 2),
         // Another class, other traces, another fallback of a signal, and what later contracts have.
         _ => return None,
@@ -122,6 +133,20 @@ fn exceeds(kind: Member, path: &str, before: Terms<'_>, now: Terms<'_>) -> bool 
         (Some(before), Some(now)) => now > before,
         _ => true,
     }
+}
+
+/// Whether an answer may have a media type now that it could not have; none that is named permits any.
+fn permits_more_media(path: &str, before: Terms<'_>, now: Terms<'_>) -> bool {
+    let (had, has) = (before.list(path), now.list(path));
+    !had.is_empty() && (has.is_empty() || has.iter().any(|media| !had.contains(media)))
+}
+
+/// Whether one of its checks checks no more. How long one may take is no matter: a late one refuses.
+fn checks_less(path: &str, before: Terms<'_>, now: Terms<'_>) -> bool {
+    let names = |terms: Terms<'_>| -> BTreeSet<String> {
+        terms.list(path).iter().filter_map(|check| check["by"].as_str().map(str::to_owned)).collect()
+    };
+    !names(before).is_subset(&names(now))
 }
 
 /// Whether it is to ask a person for a tool no more that it may call still.
@@ -151,6 +176,11 @@ impl Terms<'_> {
             Some(Value::Array(all)) => all,
             _ => Vec::new(),
         }
+    }
+
+    /// Whether anything is written at a path of the contract, or within it.
+    fn has(&self, member: &str) -> bool {
+        self.members.keys().any(|path| path.strip_prefix(CONTRACT).is_some_and(|path| path.starts_with(member)))
     }
 
     fn text(&self, path: &str) -> Option<String> {

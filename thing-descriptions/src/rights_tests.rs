@@ -143,6 +143,11 @@ fn a_contract_is_wider_where_a_term_of_it_got_wider_and_not_where_it_got_narrowe
     let tools = |all: &[&str], asked: &[&str]| json!({ "capabilities": all, "security": { "consent_for": asked } });
     let placed = |placement: Value| json!({ "placement": placement });
     let signals = |name: &str, all: &[&str]| json!({ "signals": { name: all } });
+    let verify = |verify: Value| json!({ "verify": verify });
+    let checked = |all: &[&str]| {
+        let checks: Vec<Value> = all.iter().map(|by| json!({ "by": by })).collect();
+        json!({ "capabilities": ["s/*"], "verify": { "checks": checks } })
+    };
     let none = || json!({});
     let cases = [
         (compute("calls_per_turn", 8), compute("calls_per_turn", 9), "compute.calls_per_turn"),
@@ -170,6 +175,22 @@ fn a_contract_is_wider_where_a_term_of_it_got_wider_and_not_where_it_got_narrowe
         (json!({ "binding": "smooth" }), none(), "binding"),
         (none(), json!({ "data_label": "public" }), "data_label"),
         (none(), json!({ "record": "tape" }), "record"),
+        (verify(json!({ "finished": true })), none(), "verify.finished"),
+        (verify(json!({ "finished": true })), verify(json!({ "finished": true, "repair": 1 })), "verify.repair"),
+        (
+            verify(json!({ "finished": true })),
+            verify(json!({ "finished": true, "deliver": "early" })),
+            "verify.deliver",
+        ),
+        (verify(json!({ "media": ["text/*"] })), none(), "verify.media"),
+        (
+            verify(json!({ "media": ["text/plain"] })),
+            verify(json!({ "media": ["text/plain", "image/png"] })),
+            "verify.media",
+        ),
+        (checked(&["s/a", "s/b"]), checked(&["s/a"]), "verify.checks"),
+        (verify(json!({ "schema": { "output": { "type": "object" } } })), none(), "verify.schema.output.type"),
+        (verify(json!({ "schema": { "input": {} } })), none(), "verify.schema.input"),
         (json!({ "data_label": "restricted" }), json!({ "data_label": "confidential" }), "data_label"),
         (none(), memory("recall", json!(4)), "memory.quota_bytes"),
         (memory("retention_s", json!(5)), memory("retention_s", json!(6)), "memory.retention_s"),
@@ -213,6 +234,25 @@ fn what_a_contract_does_not_say_is_what_holds_without_it() {
     let sealed = with(json!({ "encryption_secret": "KEY", "retention_s": 5 }));
     let open = with(json!({ "retention_s": 5 }));
     assert!(!is_wider(sealed.clone(), json!({}), false) && is_wider(sealed, open, false));
+}
+
+#[test]
+fn another_schema_of_answers_may_permit_more_and_a_first_one_does_not() {
+    let with = |schema: Value| of_contract(json!({ "verify": { "schema": { "output": schema } } }), false);
+    let (one, other) = (with(json!({ "type": "object" })), with(json!({ "type": "object", "minProperties": 1 })));
+    for (before, now) in [(&one, &other), (&other, &one)] {
+        let (wider, count) = widened(before, now);
+        assert_eq!((wider, count), (vec!["contract.verify.schema.output.minProperties".to_owned()], 1));
+    }
+    let (wider, count) = widened(&of_contract(json!({}), false), &one);
+    assert!(wider.is_empty() && count > 0, "{wider:?}");
+    // Its input is another matter.
+    let both = json!({ "verify": { "schema": { "output": { "type": "object" }, "input": { "type": "object" } } } });
+    assert!(widened(&one, &of_contract(both, false)).0.is_empty());
+    // A check may take longer, since a late one refuses.
+    let within =
+        |ms: u64| json!({ "capabilities": ["s/a"], "verify": { "checks": [{ "by": "s/a", "within_ms": ms }] } });
+    assert_eq!(widened(&of_contract(within(5), false), &of_contract(within(9), false)), (Vec::new(), 1));
 }
 
 #[test]

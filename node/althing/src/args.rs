@@ -12,11 +12,14 @@ mod mounted;
 mod org;
 mod receipts;
 mod registry;
+mod rollout;
 mod route;
 mod session;
 mod staged;
 mod tap;
 mod task;
+mod trial;
+mod verify;
 mod workflow;
 
 use std::path::PathBuf;
@@ -32,7 +35,8 @@ pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use events::Events;
 pub use governance::{
-    ApproveAsk, Audit, AuditQueryArgs, DenyAsk, ExplainArgs, PeopleWork, PolicyWork, SigningArgs, Stop,
+    ApproveAsk, Audit, AuditQueryArgs, ConsentWork, Consents, DenyAsk, ExplainArgs, PeopleWork, PolicyWork,
+    SigningArgs, Stop,
 };
 pub use group::{CallersName, Group, ServeArgs};
 pub use handoff::{Handoff, HandoffWork, OfferArgs};
@@ -41,11 +45,14 @@ pub use mounted::Mounted;
 pub use org::Org;
 pub use receipts::ReceiptArgs;
 pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
+pub use rollout::{Rollout, RolloutArgs, RolloutBy, RolloutWork};
 pub use route::{Route, RouteWork};
 pub use session::{ResumeArgs, Session, StepsArgs};
 pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 pub use tap::Tap;
 pub use task::{SubmitArgs, Task};
+pub use trial::{Case, CaseArgs, Test};
+pub use verify::{Verification, Verify};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
 /// An operating system for the Internet of Agents: one binary turns any machine into a node of a peer-to-peer mesh.
@@ -79,6 +86,8 @@ pub enum Command {
     /// Run agents on this node.
     #[command(subcommand)]
     Agent(Agent),
+    /// Let a new version of an agent have a share of its calls; it goes back by itself if it is worse.
+    Rollout(Rollout),
     /// Let what exists already join: an A2A agent, an MCP server, a Thing, a directory of Things; by its address or its command.
     Adopt(Adopt),
     /// Run an agent until Ctrl-C: an agent file, or a WebAssembly module and its contract.
@@ -125,6 +134,8 @@ pub enum Command {
     /// Turns that survive the end of this node, and calls of which nobody knows what became.
     #[command(subcommand)]
     Session(Session),
+    #[command(flatten)]
+    Verification(Verification),
     /// Groups of nodes that agree on one state: form, join, leave, read and write.
     #[command(subcommand)]
     Group(Group),
@@ -173,6 +184,8 @@ pub enum Command {
     People(PeopleWork),
     /// What waits for somebody's yes: calls of agents, steps of workflows in all groups, releases.
     Pending,
+    /// Each yes that counts more than once: who gave it, for which calls, how often and until when.
+    Consents(Consents),
     /// Show what waits, and say yes to it.
     Approve(ApproveAsk),
     /// Show what waits, and say no to it.
@@ -194,6 +207,12 @@ pub enum Command {
     },
     /// How this node is, layer by layer.
     Status,
+    /// The seven layers of the Agent OSI model, and how this node has them.
+    Osi {
+        /// Print YAML, in the structure of the model.
+        #[arg(long)]
+        yaml: bool,
+    },
     /// Find out what is wrong, layer by layer, and why others do not see this node: asks peers to dial it back.
     Doctor(Doctor),
     /// The agents of this node and what they do.
@@ -429,6 +448,10 @@ pub struct Up {
     /// The key file of a private network: who does not have it cannot connect (`althing network-key new` makes one).
     #[arg(long, value_name = "FILE")]
     pub network_key: Option<PathBuf>,
+    /// What must be there before the node starts: local (nothing), fleet (labels decide), enterprise (a witness signs the audit
+    /// log too), or regulated (two people can approve, and agents with effects have gates, too).
+    #[arg(long, value_name = "PROFILE", value_parser = ["local", "fleet", "enterprise", "regulated"])]
+    pub profile: Option<String>,
     /// Show public agents to strangers on the LAN: mDNS `_wot._tcp` and `_agent._tcp`, their descriptions and cards.
     #[arg(long)]
     pub introduce: bool,

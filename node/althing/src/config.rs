@@ -1,5 +1,6 @@
 //! `althing.toml`: every key with its default; unknown keys are refused with a suggestion.
 
+mod audit;
 mod gateway;
 mod sandbox;
 mod tools;
@@ -13,6 +14,7 @@ use althing_execution::admission::Policy;
 use althing_execution::kernel::KernelConfig;
 use althing_execution::process::{AccountRange, ProcessConfig};
 use althing_gateway::Scope;
+use althing_node::{GovernanceTerms, NodeProfile};
 use althing_operations::network_key;
 use althing_operations::registries::Requirement;
 use althing_protocol::NetworkKey;
@@ -22,6 +24,7 @@ use althing_td::{Effect, ModelEndpoint, ToolTerms};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+pub use audit::Audit;
 pub use gateway::{Gateway, GatewayTls};
 pub use sandbox::Sandbox;
 pub use tools::ToolProfile;
@@ -49,6 +52,8 @@ pub struct Config {
     /// What that file holds, once it was read.
     #[serde(skip)]
     pub secret: Option<NetworkKey>,
+    /// What is demanded of the node before it starts: `local`, `fleet`, `enterprise` or `regulated`.
+    pub profile: String,
     /// Addresses of nodes to join, beyond those on the LAN.
     pub peers: Vec<String>,
     /// Models that every agent may be bound to, as far as its contract allows them.
@@ -75,6 +80,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// The HTTP gateway.
     pub gateway: Gateway,
+    /// Who signs the audit log.
+    pub audit: Audit,
     /// Scheduling agents.
     pub execution: Execution,
     /// What contracts are made on top of.
@@ -249,6 +256,7 @@ impl Default for Config {
             network: "althing".to_owned(),
             network_key: PathBuf::new(),
             secret: None,
+            profile: NodeProfile::Local.word().to_owned(),
             peers: Vec::new(),
             models: Vec::new(),
             tools: Vec::new(),
@@ -262,6 +270,7 @@ impl Default for Config {
             push: PrivateNets::default(),
             sandbox: Sandbox::default(),
             gateway: Gateway::default(),
+            audit: Audit::default(),
             execution: Execution::default(),
             binding: Binding::default(),
             telemetry: Telemetry::default(),
@@ -410,7 +419,9 @@ impl Config {
                 ));
             }
         }
+        self.profile.parse::<NodeProfile>().map_err(|error| format!("`profile`: {error}"))?;
         tools::check(&self.tools)?;
+        self.audit.check()?;
         self.embeddings.check()?;
         for wanted in &self.install {
             wanted.check().map_err(|wrong| format!("`install`: {wrong}"))?;
@@ -437,6 +448,11 @@ impl Config {
 }
 
 impl Config {
+    /// What is demanded of the node, and who signs its audit log; what is invalid was refused when the configuration was read.
+    pub fn governance(&self) -> GovernanceTerms {
+        GovernanceTerms { profile: self.profile.parse().unwrap_or_default(), witnesses: self.audit.witnesses() }
+    }
+
     /// What is said of the effects of tools, by their names.
     pub fn effects(&self) -> BTreeMap<String, Effect> {
         tools::effects(&self.tools)

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use althing_calls::Trace;
 use althing_egress::{
-    Bounds, Egress, Event, Login, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target, Traces, place,
+    Admission, Attempt, Bounds, Egress, Event, Login, NoHeaderValue, Outcome, Rules, Scheme, SecretValue, Target,
+    Traces, place,
 };
 use althing_execution::memory::Entropy;
 use althing_execution::process::{AskedHost, Asker, EgressRules, Entrance, ServeEgress};
 use althing_execution::{Access, Lack, Refusal};
 use althing_fetch::header::HeaderName;
 use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
+use althing_node::{Act, Gates, admit_by};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
@@ -22,13 +24,17 @@ const HTTPS: u16 = 443;
 /// The port of one that is asked in the clear.
 const HTTP: u16 = 80;
 
-/// Serves what programs ask of hosts, which may also lead into these nets. Their passwords are made by `entropy`.
+/// Serves what programs ask of hosts, which may also lead into these nets, as the owner's policies permit it. Their passwords are
+/// made by `entropy`.
 ///
 /// # Errors
 /// When no HTTP client can be made.
-pub fn serve(nets: Vec<Net>, entropy: Entropy) -> Result<ServeEgress, FetchError> {
+pub fn serve(nets: Vec<Net>, entropy: Entropy, gates: Gates) -> Result<ServeEgress, FetchError> {
     let fetch = Fetch::new(nets, Arc::new(SystemResolver))?;
-    let serve = Arc::new(move |entrance, rules: EgressRules, asker| serve_one(&fetch, entrance, &rules, asker));
+    let serve = Arc::new(move |entrance, rules: EgressRules, asker: Asker| {
+        let policies = Arc::new(ByPolicies { gates: gates.clone(), agent: asker.agent.clone() });
+        serve_one(&fetch, entrance, &rules, (asker, policies))
+    });
     Ok(ServeEgress { serve, entropy })
 }
 
@@ -36,7 +42,7 @@ fn serve_one(
     fetch: &Fetch,
     Entrance { listeners, login }: Entrance,
     rules: &EgressRules,
-    asker: Asker,
+    (asker, policies): (Asker, Arc<ByPolicies>),
 ) -> Result<BoxFuture<'static, ()>, String> {
     let hosts = Rules::read(rules.hosts.iter().map(String::as_str)).map_err(|error| error.to_string())?;
     let targets = rules.asked.iter().map(target).collect::<Result<Vec<_>, String>>()?;
@@ -49,7 +55,8 @@ fn serve_one(
             }
         }
     };
-    let egress = Egress::new(fetch.clone(), Arc::new(told), Bounds::default()).within(Arc::new(OfCalls(asker)));
+    let egress = Egress::new(fetch.clone(), Arc::new(told), Bounds::default());
+    let egress = egress.within(Arc::new(OfCalls(asker))).asking(policies);
     let mut listeners = listeners.into_iter().map(|listener| {
         listener.set_nonblocking(true)?;
         tokio::net::TcpListener::from_std(listener)
@@ -90,6 +97,21 @@ impl Traces for OfCalls {
     }
 }
 
+/// The owner's policies, asked for the program of one agent.
+struct ByPolicies {
+    gates: Gates,
+    agent: String,
+}
+
+impl Admission for ByPolicies {
+    fn admit<'a>(&'a self, Attempt { host, port, method }: Attempt<'a>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let act = Act::Egress { agent: &self.agent, host, port: Some(port), method };
+            admit_by(&self.gates, &act).await.map_err(|forbidden| forbidden.reason().to_owned())
+        })
+    }
+}
+
 /// A host that the node asks: by TLS, unless it is this very machine.
 fn target(asked: &AskedHost) -> Result<Target, String> {
     let (host, port) = place(&asked.host).map_err(|error| error.to_string())?;
@@ -118,7 +140,7 @@ fn refusal(event: &Event) -> Option<Refusal> {
         // What is asked on this machine is not asked through the proxy.
         Outcome::Denied { .. } if is_here(host) => Lack::Service(format!("127.0.0.1:{port}")),
         Outcome::Denied { write } => Lack::Host(write.clone()),
-        Outcome::Failed { why } => Lack::Answer(why.clone()),
+        Outcome::Failed { why } | Outcome::Forbidden { why } => Lack::Answer(why.clone()),
     };
     Some(Refusal { access: Access::Connect, path: format!("{host}:{port}"), lack })
 }
@@ -163,6 +185,9 @@ mod tests {
         let here = Event { host: "127.0.0.1".to_owned(), ..denied.clone() };
         let service = Lack::Service("127.0.0.1:443".to_owned());
         assert_eq!(said(&here), Some(("connect to 127.0.0.1:443".to_owned(), service)));
+        let why = "the owner's policies forbid it (no-shop)".to_owned();
+        let forbidden = event(Outcome::Forbidden { why: why.clone() });
+        assert_eq!(said(&forbidden), Some((words.clone(), Lack::Answer(why))), "no change of its file grants it");
         let failed = event(Outcome::Failed { why: "it does not answer".to_owned() });
         assert_eq!(said(&failed), Some((words, Lack::Answer("it does not answer".to_owned()))));
     }

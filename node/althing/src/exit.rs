@@ -33,6 +33,8 @@ pub mod code {
     pub const UNREACHABLE: u8 = Kind::Unreachable.exit_code();
     /// A measured goal was missed.
     pub const GOAL_MISSED: u8 = 8;
+    /// A test is undecided.
+    pub const UNDECIDED: u8 = althing_verification::machine::report::UNDECIDED_EXIT;
     /// Interrupted with Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -246,7 +248,7 @@ mod tests {
             let problem = Problem::new(kind, "no");
             assert_eq!((Failure::from(problem).code, named), (wanted, wanted), "{kind:?}");
         }
-        assert_eq!((code::NO_NODE, code::GOAL_MISSED, code::INTERRUPTED), (3, 8, 130));
+        assert_eq!((code::NO_NODE, code::GOAL_MISSED, code::UNDECIDED, code::INTERRUPTED), (3, 8, 9, 130));
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use althing_gateway::{Access, Base, Tls, Users};
+use althing_gateway::{Access, Base, TellLayers, Tls, Users};
 use althing_node::{IntroductionPaths, Introductions};
 use althing_operations::Operations;
 use althing_store::file::read_text;
+use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 
 use crate::config::Config;
@@ -86,7 +87,7 @@ impl Faces {
     }
 
     /// Serves on all of them until the node stops.
-    pub fn serve(self, node: &Operations, config: &Config, data: &Path) {
+    pub fn serve(self, node: &Arc<Operations>, config: &Config, data: &Path) {
         let mut access = Access { tls: self.tls.is_some(), ..access(config, self.gateway, data) };
         let issuer = self.published.and_then(|published| issuer::of(config, published, node.clock().clone()));
         access.users.extend(issuer.map(|issuer| Arc::new(issuer) as Arc<dyn Users>));
@@ -95,7 +96,7 @@ impl Faces {
         // A node has one gateway, from its start on.
         let _ = node.faces.set(findings);
         let is_guarded = access.is_guarded();
-        let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access);
+        let router = althing_gateway::router_with(node.calls.clone(), node.key.clone(), access, Some(layers(node)));
         let limits = althing_gateway::Limits::default().of_each_net(config.gateway.connections_per_net.into());
         let limits = althing_gateway::Limits { connections: descriptors::connections(limits.connections), ..limits };
         let stop = node.stop.clone();
@@ -117,6 +118,20 @@ impl Faces {
         };
         tokio::spawn(node.stop.clone().run_until_cancelled_owned(self.introducing.follow(open)));
     }
+}
+
+/// What tells the layers of the node, as long as it runs.
+fn layers(node: &Arc<Operations>) -> TellLayers {
+    let node = Arc::downgrade(node);
+    Arc::new(move || -> BoxFuture<'static, String> {
+        let node = node.upgrade();
+        Box::pin(async move {
+            match node {
+                Some(node) => althing_control::osi_model(&node).await.yaml(),
+                None => String::new(),
+            }
+        })
+    })
 }
 
 /// Who may use the gateway.

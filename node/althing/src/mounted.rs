@@ -37,6 +37,7 @@ pub async fn start(
         things_closed: false,
         tls: None,
         witnesses: Vec::new(),
+        cosigns: asked.registry_cosign.clone(),
         limits: Limits::default().of_each_net(config.gateway.connections_per_net.into()),
     };
     let (clock, entropy) = (ports::clock(), ports::entropy());

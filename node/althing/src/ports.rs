@@ -17,16 +17,17 @@ use althing_execution::kernel::Kernel;
 use althing_execution::memory::{self, Memories};
 use althing_execution::process::{Accounts, Guarded, ProcessConfig, ServeCalls, remove_left};
 use althing_execution::tools::contract_gates;
-use althing_execution::{Builtins, Connect, Echo, Host, Scheduling, contract_output_gates};
+use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
 use althing_libp2p::{Libp2pConfig, Libp2pNetwork};
-use althing_node::{Adopted, Execution, Gates, LanPort, NodeConfig, Owner, Policies, Ports, Things, owner};
+use althing_node::{Adopted, Execution, Gates, LanPort, NodeConfig, Owner, Policies, Ports, Things, ask_grants, owner};
 use althing_operations::doctor::{loose_mode, loose_note};
 use althing_operations::{FAMILIES, GroupOrders, Operations, OperationsConfig, RouterAgent, Secrets};
 use althing_protocol::{PublisherId, SecretKey};
 use althing_store::{OpenError, RocksStore, Store, StoreConfig, keyfile};
 use althing_td::ToolServerSpec;
 use althing_things::{Terms, ThingServer, Web};
+use althing_verification::gates::output_gates;
 use althing_wasm::Compiler;
 use rand::Rng as _;
 use tokio::sync::watch;
@@ -113,6 +114,7 @@ fn described(at: &Paths, config: &Config) -> OperationsConfig {
         adopted: Adopted { check: config.adopt.check_every() },
         push: Some(config.push.nets()),
         policies: Policies { tenant: named(&config.binding.tenant), roles: named(&config.binding.roles) },
+        governance: config.governance(),
         data: Some(at.data.clone()),
     };
     OperationsConfig { node, embeddings: config.embeddings.endpoint(), requirements: config.install.clone() }
@@ -133,7 +135,7 @@ fn connect(processes: ProcessConfig) -> Connect {
 
 /// The configuration of agents that are programs, or servers elsewhere. The sockets of programs are in the data folder,
 /// which no other user can enter.
-fn processes(at: &Paths, config: &Config, entropy: memory::Entropy) -> ProcessConfig {
+fn processes(at: &Paths, config: &Config, entropy: memory::Entropy, gates: &Gates) -> ProcessConfig {
     let sockets = at.data.join("run");
     // What a killed node left, of which programs wrote a part; an error would show when the first socket is made.
     let _ = remove_left(&sockets);
@@ -141,7 +143,7 @@ fn processes(at: &Paths, config: &Config, entropy: memory::Entropy) -> ProcessCo
     let keys = [&config.gateway.tls.key, &config.network_key].into_iter().filter(|key| !key.as_os_str().is_empty());
     let hidden = [&at.data, &at.nodes, &at.owner, &at.config].into_iter().chain(keys);
     let guarded = Guarded { hidden: hidden.map(|path| absolute(path)).collect() };
-    let egress = egress::serve(config.sandbox.nets(), entropy);
+    let egress = egress::serve(config.sandbox.nets(), entropy, gates.clone());
     if let Err(error) = &egress {
         tracing::error!(%error, "no program reaches a host");
     }
@@ -204,7 +206,7 @@ fn execute(
     let agent_caller = Arc::<AgentCaller>::default();
     let group_orders = Arc::<GroupOrders>::default();
     let gates = Gates::default();
-    let processes = processes(at, config, random.clone());
+    let processes = processes(at, config, random.clone(), &gates);
     let ports = althing_execution::Ports {
         owner,
         secrets,
@@ -217,7 +219,8 @@ fn execute(
         agents: Some(agent_caller.clone()),
         groups: Some(group_orders.clone()),
         gate: gates.make(contract_gates()),
-        output_gates: contract_output_gates(),
+        grants: ask_grants(&gates),
+        output_gates: output_gates(),
         serve_calls: Some(ServeCalls { serve: Arc::new(althing_mcp::serve), entropy: random }),
     };
     let compiler = compiler(at, entropy)?;

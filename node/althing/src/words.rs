@@ -95,6 +95,7 @@ fn calls(step: &CallStep) -> String {
             ", then `althing session resume {task} --done {step} FILE` if it was carried out and FILE has its result, \
              `--again {step}` if it was not, or `--failed {step}`"
         ),
+        CallStep::ShowLineage(task) => format!("; `althing lineage {task}` shows what it did"),
     }
 }
 

@@ -42,10 +42,35 @@ pub struct AuditList {
     pub size: u64,
     /// Its key, with which strangers verify what is exported.
     pub key: String,
+    /// Those who are asked to sign it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<AuditWitnessEntry>,
     /// Those that are meant, the newest first.
     pub entries: Vec<AuditEntry>,
     /// Whether there may be older ones.
     pub more: bool,
+}
+
+/// How a witness stands to the log, since the node was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditWitnessEntry {
+    /// As its signatures have it.
+    pub name: String,
+    /// Where it is asked.
+    pub url: String,
+    /// Entries of the log that it signed last; none where it signed nothing yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<u64>,
+    /// When that was, Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_ms: Option<u64>,
+    /// Since when it does not sign, Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
+    /// Why it does not, or what it knows of the log that cannot be as the log is here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// An entry of the log: what happened, without what was said.
@@ -96,6 +121,9 @@ pub struct AuditDetails {
     pub entry: AuditEntry,
     /// What lies beside the log and the entry only commits to.
     pub bodies: Vec<AuditBody>,
+    /// The names of the witnesses that signed the checkpoint by which it is proved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<String>,
     /// The entry with its bodies, its proof and the signed checkpoint, as text: what can be verified without this node.
     pub export: String,
 }
@@ -130,6 +158,9 @@ pub struct EraseReply {
 pub struct PruneRequest {
     /// Bodies from before then go, Unix milliseconds.
     pub before_ms: u64,
+    /// What `ssh-keygen -Y sign -n althing-consent` made of the text of those who must agree, by the file of people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<String>,
 }
 
 /// What `POST /audit/prune` answers.
@@ -185,10 +216,17 @@ mod tests {
             ),
         );
         let body = AuditBody { role: "arguments".to_owned(), text: None };
-        let details = AuditDetails { entry: started, bodies: vec![body], export: "AA==".to_owned() };
+        let details = AuditDetails {
+            entry: started,
+            bodies: vec![body],
+            witnesses: vec!["w.example".to_owned()],
+            export: "AA==".to_owned(),
+        };
         assert_json(
             &details,
-            &format!(r#"{{"entry":{short},"bodies":[{{"role":"arguments","text":null}}],"export":"AA=="}}"#),
+            &format!(
+                r#"{{"entry":{short},"bodies":[{{"role":"arguments","text":null}}],"witnesses":["w.example"],"export":"AA=="}}"#
+            ),
         );
     }
 
@@ -200,6 +238,6 @@ mod tests {
         assert!(serde_json::from_str::<AuditQuery>(r#"{"who":"ada"}"#).is_err());
         assert_json(&EraseReply { subject: "ada".to_owned() }, r#"{"subject":"ada"}"#);
         assert_json(&PruneReply { removed: 3 }, r#"{"removed":3}"#);
-        assert_json(&PruneRequest { before_ms: 5 }, r#"{"beforeMs":5}"#);
+        assert_json(&PruneRequest { before_ms: 5, signatures: Vec::new() }, r#"{"beforeMs":5}"#);
     }
 }

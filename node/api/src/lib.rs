@@ -30,10 +30,12 @@ mod group_replies;
 mod group_status;
 mod groups;
 mod handoffs;
+mod lineage;
 mod logs;
 mod memory;
 mod org;
 mod org_replies;
+mod osi;
 mod pending;
 mod people;
 mod policies;
@@ -45,6 +47,7 @@ mod registries;
 mod registry_replies;
 mod release_contents;
 mod reserve;
+mod rollouts;
 mod route_replies;
 mod routing;
 mod sessions;
@@ -54,8 +57,10 @@ mod tap;
 mod task_replies;
 mod tasks;
 mod traces;
+mod trials;
 mod trust;
 mod upload;
+mod verdicts;
 mod waits;
 
 /// The longest body of a request that hands over no files, in bytes.
@@ -73,8 +78,8 @@ pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppSt
 pub use attestation_replies::{Attestation, AttestationStatement, ReleaseDetails};
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use audit::{
-    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, EraseReply, EraseRequest, PruneReply,
-    PruneRequest,
+    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, AuditWitnessEntry, EraseReply,
+    EraseRequest, PruneReply, PruneRequest,
 };
 pub use bind::{BindingReply, CandidateReason, ContractField};
 pub use blueprint_replies::{
@@ -111,6 +116,10 @@ pub use group_status::{
 };
 pub use groups::{AmendGroup, CreateGroup, GroupRequest, JoinGroup, ServeGroup};
 pub use handoffs::{HandoffCondition, HandoffDraft, HandoffOutcome, HandoffReply, HandoffRequest};
+pub use lineage::{
+    CheckVerdict, LineageGap, LineageReport, LineageTask, RunCheck, RunVerification, TurnCall, TurnRun,
+    TurnVerification,
+};
 pub use logs::{LogEntry, LogGap, LogsRequest, ProgramLine};
 pub use memory::{
     MemoryContent, MemoryDeletion, MemoryEntry, MemoryLoss, MemoryNamespace, MemoryNamespaces, MemoryPassage,
@@ -121,11 +130,12 @@ pub use org_replies::{
     ApprovalList, ApprovalOffer, ApprovalReply, ApprovalSummary, DomainClaim, DomainHolder, DomainProof, LogNotice,
     LogWatch, OrganisationMember, OrganisationStatus, ReleasePurge, StageRejection, StageSummary,
 };
+pub use osi::{OsiLayer, OsiModel};
 pub use pending::{
-    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, DataReach, PendingEntry, PendingGap, PendingList,
-    PendingSource, PendingWant, StandingRequest,
+    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, DataReach, PendingEntry, PendingGap,
+    PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent, StandingRequest,
 };
-pub use people::{PeopleReport, PeopleText, PersonEntry};
+pub use people::{PeopleReport, PeopleText, PersonEntry, SignOffNeed};
 pub use policies::{
     ActionQuery, ActionReport, ActionRight, DecisionReport, PolicyCase, PolicyDifference, PolicyDifferences,
     PolicyExplanation, PolicyFinding, PolicyFindings, PolicyNode, PolicyQuestion, PolicyReason, PolicyReport,
@@ -135,8 +145,8 @@ pub use problem::{
     AgentStep, CallStep, GroupStep, KeyStep, Kind, NodeStep, OutcomeDoubt, Problem, RegistryStep, Remedy,
 };
 pub use ps::{
-    AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
-    FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,
+    AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentFinding, AgentInstance, AgentStart, EnclosureLevel,
+    FileAccess, FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal, VersionShare,
 };
 pub use queries::{EntryQuery, FindQuery, KeysQuery, ListQuery, PassagesQuery, TaskQuery, ValueQuery};
 pub use receipt_replies::{ReceiptEntry, ReceiptFault, ReceiptList, ReceiptProof};
@@ -152,19 +162,23 @@ pub use release_contents::{
     WorkflowOutline, WorkflowStep, WorkflowSteps,
 };
 pub use reserve::{NodeReservation, ReservationCancellation, ReserveReply, ReserveRequest};
+pub use rollouts::{
+    RolloutOrder, RolloutRequest, RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit,
+    VersionReversal, VersionStatus,
+};
 pub use route_replies::{
     ChannelAgent, ChannelReply, RouteChoice, RouteEmbeddings, RouteLesson, RouteMistake, RouteRemoval, RouteReply,
     RouteReport, RouteScore,
 };
 pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
 pub use sessions::{
-    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption, SessionRow,
-    SessionRowKind, SessionSteps, SessionTurn,
+    CallDoubt, CallOutcome, RestartRequest, ResumeRequest, SessionCondition, SessionEntry, SessionList,
+    SessionResumption, SessionRow, SessionRowKind, SessionSteps, SessionTurn,
 };
 pub use status::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, GroupTotals,
-    KeyStatus, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals, TableStatus,
-    WakeUp,
+    HealthStatus, KeyStatus, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals,
+    TableStatus, VerificationTotals, WakeUp,
 };
 pub use stopping::{StopNode, StopReply, StopRequest};
 pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
@@ -175,9 +189,14 @@ pub use task_replies::{
 };
 pub use tasks::{SubmitTask, TaskRequest};
 pub use traces::{TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
+pub use trials::{
+    CaseReport, CaseRun, LiveTest, ReplayRequest, ShareEstimate, TaskCase, TaskReplay, TestOutcome, TestReply,
+    TestReport, TestRequest, TurnReplay,
+};
 pub use trust::{TrustChange, TrustList, TrustRequest};
 pub use upload::{
     Folder, Listener, LocalPath, UPLOAD_BODY_BYTES_MAX, UPLOAD_BYTES_MAX, UPLOAD_FILE_BYTES_MAX, UPLOAD_FILES_MAX,
     Upload, UploadFault,
 };
+pub use verdicts::{AnswerRefusal, VerdictReport};
 pub use waits::WaitReply;

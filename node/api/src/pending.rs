@@ -46,6 +46,27 @@ pub struct PendingEntry {
     pub asked_ms: Option<u64>,
     /// Until when it may be answered, Unix milliseconds; silence is a denial.
     pub expires_ms: Option<u64>,
+    /// Who could not be told that it waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<PendingTrouble>,
+}
+
+/// Somebody who could not be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingTrouble {
+    /// By name.
+    pub person: String,
+    /// How it was tried; none where nobody said how they are reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<String>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why it failed.
+    pub why: String,
+    /// When it is tried again, Unix milliseconds; none where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_ms: Option<u64>,
 }
 
 /// What kind of question it is.
@@ -146,6 +167,39 @@ pub struct StandingRequest {
     pub free: Vec<String>,
 }
 
+/// What `GET /consents` answers: every yes that counts more than once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConsentList {
+    /// By their ids.
+    pub consents: Vec<StandingConsent>,
+}
+
+/// A yes that counts more than once; `DELETE /consents/{consent}` answers with the one that it took back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StandingConsent {
+    /// 32 hexadecimal digits.
+    pub id: String,
+    /// Who gave it.
+    pub person: String,
+    /// Whose calls, by id.
+    pub agent: String,
+    /// `SERVER/TOOL`.
+    pub action: String,
+    /// The arguments that must be these, one on each line, as `NAME = VALUE`.
+    pub fixed: Vec<String>,
+    /// The arguments that may be anything.
+    pub free: Vec<String>,
+    /// How far the data may go at most.
+    pub label: DataReach,
+    /// How often it still counts.
+    pub left: u32,
+    /// When it was given, Unix milliseconds.
+    pub given_ms: u64,
+    /// Until when it counts, Unix milliseconds.
+    pub until_ms: u64,
+}
+
 /// What `POST /pending/{ask}` answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerReply {
@@ -206,6 +260,13 @@ mod tests {
             ],
             asked_ms: Some(1),
             expires_ms: Some(2),
+            untold: vec![PendingTrouble {
+                person: "ada".to_owned(),
+                way: Some("command notify".to_owned()),
+                attempts: 2,
+                why: "it is not there".to_owned(),
+                next_ms: Some(9),
+            }],
         }
     }
 
@@ -218,7 +279,8 @@ mod tests {
                 r#""outline":["~ count = 2 (it was 1)"],"label":{"level":"internal","trusted":false},"#,
                 r#""difference":["count"],"reasons":["it costs money"],"wants":[{"consent":{"person":"ada"}},"#,
                 r#"{"signOff":{"count":2,"given":1,"role":"auditor"}}],"#,
-                r#""askedMs":1,"expiresMs":2}]}"#,
+                r#""askedMs":1,"expiresMs":2,"untold":[{"person":"ada","way":"command notify","attempts":2,"#,
+                r#""why":"it is not there","nextMs":9}]}]}"#,
             ),
         );
     }
@@ -238,6 +300,7 @@ mod tests {
             wants,
             asked_ms: None,
             expires_ms: None,
+            untold: Vec::new(),
         };
         let (group, run, step) = ("0b".to_owned(), "0c".to_owned(), "check".to_owned());
         let step = of("0b/0c/check", PendingSource::Workflow { group, run, step }, Vec::new());
@@ -252,6 +315,30 @@ mod tests {
                 r#"{"id":"0d","source":{"release":{"registry":"https://r","staged":true}},"action":"Go on?","outline":[],"#,
                 r#""difference":[],"wants":[{"approval":{"count":1}}],"askedMs":null,"expiresMs":null}],"#,
                 r#""unread":[{"at":"https://s","why":"timed out"}]}"#,
+            ),
+        );
+    }
+
+    #[test]
+    fn a_standing_yes_is_told_with_all_that_it_is_for() {
+        let one = StandingConsent {
+            id: "0a".to_owned(),
+            person: "ada".to_owned(),
+            agent: "urn:a".to_owned(),
+            action: "shop/order".to_owned(),
+            fixed: vec!["item = \"lamp\"".to_owned()],
+            free: vec!["note".to_owned()],
+            label: DataReach { level: "internal".to_owned(), trusted: true },
+            left: 3,
+            given_ms: 1,
+            until_ms: 2,
+        };
+        assert_json(
+            &ConsentList { consents: vec![one] },
+            concat!(
+                r#"{"consents":[{"id":"0a","person":"ada","agent":"urn:a","action":"shop/order","#,
+                r#""fixed":["item = \"lamp\""],"free":["note"],"label":{"level":"internal","trusted":true},"#,
+                r#""left":3,"givenMs":1,"untilMs":2}]}"#,
             ),
         );
     }

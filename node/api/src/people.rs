@@ -10,6 +10,18 @@ pub struct PeopleReport {
     pub owner: String,
     /// All of them, by name.
     pub people: Vec<PersonEntry>,
+    /// Who must agree that bodies of the audit log end before their time; nobody but the owner where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune: Option<SignOffNeed>,
+}
+
+/// How many people must agree, and in which role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SignOffNeed {
+    /// As the file calls it.
+    pub role: String,
+    /// At least so many others than the owner.
+    pub count: u8,
 }
 
 /// One person.
@@ -50,7 +62,7 @@ mod tests {
             reach: vec!["agent secretary".to_owned()],
         };
         assert_json(
-            &PeopleReport { owner: "owner".to_owned(), people: vec![ada] },
+            &PeopleReport { owner: "owner".to_owned(), people: vec![ada], prune: None },
             concat!(
                 r#"{"owner":"owner","people":[{"name":"ada","keys":["SHA256:x"],"roles":["auditor"],"users":["maria"],"#,
                 r#""reach":["agent secretary"]}]}"#,

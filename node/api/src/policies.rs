@@ -167,6 +167,13 @@ pub struct PolicyDifferences {
     pub turned: Vec<PolicyDifference>,
     /// How many could not be looked at: their arguments were too long to be remembered.
     pub unread: usize,
+    /// How many rows of what is remembered are damaged: what was decided there is in the audit log alone.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub damaged: usize,
+}
+
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A decision that another set turns.
@@ -352,7 +359,7 @@ mod tests {
             policies: vec!["pay".to_owned()],
         };
         assert_json(
-            &PolicyDifferences { turned: vec![turned], unread: 1 },
+            &PolicyDifferences { turned: vec![turned], unread: 1, damaged: 0 },
             concat!(
                 r#"{"turned":[{"decision":7,"principal":"a","resource":"t","was":"permit","becomes":"deny","#,
                 r#""policies":["pay"]}],"unread":1}"#,

@@ -151,6 +151,22 @@ pub struct AgentInstance {
     pub hrt: Option<HardJobs>,
     /// Tools that its contract names and that are neither called nor shown to a model.
     pub tools_refused: Vec<ToolRefusal>,
+    /// What failed in silence, or was refused by a gate, since this version was started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<AgentFinding>,
+    /// Which of several versions it is that divide the agent's calls; not written where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<VersionShare>,
+}
+
+/// One of several versions of an agent that divide its calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionShare {
+    /// Which of them, by its version.
+    pub version: String,
+    /// Its share of new conversations, percent.
+    pub share_percent: u8,
 }
 
 impl AgentInstance {
@@ -171,6 +187,8 @@ impl AgentInstance {
             first_output_us: FirstOutput { p50: 0.0, p99: 0.0, late: 0 },
             hrt: None,
             tools_refused: Vec::new(),
+            rollout: None,
+            findings: Vec::new(),
         }
     }
 }
@@ -298,6 +316,19 @@ pub struct HardJobs {
     pub response_p99_us: f64,
     /// The longest response time of a completed job, microseconds.
     pub response_max_us: f64,
+}
+
+/// What was found of turns of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentFinding {
+    /// What, by its name: `said-nothing`, `answer-refused`.
+    pub finding: String,
+    /// In how many turns.
+    pub count: u64,
+    /// The newest task of which it was found.
+    pub task: String,
+    /// The version of the agent.
+    pub version: String,
 }
 
 /// A tool that is neither called nor shown to a model.

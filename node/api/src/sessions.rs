@@ -130,6 +130,8 @@ pub enum SessionRowKind {
     Checkpoint,
     /// What clocks said.
     Reads,
+    /// The turn went on anew from that step.
+    Restart,
 }
 
 impl SessionRowKind {
@@ -144,6 +146,7 @@ impl SessionRowKind {
             SessionRowKind::Resolved => "resolved",
             SessionRowKind::Checkpoint => "checkpoint",
             SessionRowKind::Reads => "reads",
+            SessionRowKind::Restart => "restart",
         }
     }
 }
@@ -170,12 +173,20 @@ pub enum CallOutcome {
     Failed,
 }
 
+/// Has a turn that stopped with `DIVERGED` or `VERSION_CHANGED` go on anew: what `POST /sessions/{task}/restart` is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RestartRequest {
+    /// The number of the first step that counts no more: those before it are told again, and are not made again.
+    pub from: u32,
+}
+
 /// A task goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionResumption {
     /// The A2A task.
     pub resumed: String,
-    /// The step whose outcome is now known.
+    /// The step whose outcome is now known, or from which the turn goes on anew.
     pub step: u32,
 }
 
@@ -249,7 +260,7 @@ mod tests {
             ),
         );
         let kinds = [SessionRowKind::Intent, SessionRowKind::Failure, SessionRowKind::Resolved];
-        let others = [SessionRowKind::Checkpoint, SessionRowKind::Reads];
+        let others = [SessionRowKind::Checkpoint, SessionRowKind::Reads, SessionRowKind::Restart];
         for kind in kinds.into_iter().chain(others) {
             assert_json(&kind, &format!("{:?}", kind.name()));
         }
@@ -261,6 +272,7 @@ mod tests {
         assert_json(&asked(CallOutcome::Done(json!("paid"))), r#"{"step":4,"outcome":{"done":"paid"}}"#);
         assert_json(&asked(CallOutcome::Again), r#"{"step":4,"outcome":"again"}"#);
         assert_json(&asked(CallOutcome::Failed), r#"{"step":4,"outcome":"failed"}"#);
+        assert_json(&RestartRequest { from: 4 }, r#"{"from":4}"#);
         assert_json(&SessionResumption { resumed: "t-2".to_owned(), step: 4 }, r#"{"resumed":"t-2","step":4}"#);
     }
 }

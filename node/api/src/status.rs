@@ -55,8 +55,42 @@ pub struct LayerStatus {
     pub l4_session: SessionTotals,
     /// The groups that it is a member of.
     pub l5_coordination: GroupTotals,
+    /// What failed in silence, or was refused by a gate.
+    #[serde(default)]
+    pub l6_verification: VerificationTotals,
     /// What is decided, asked and recorded.
     pub l7_governance: GovernanceTotals,
+    /// How each layer is.
+    #[serde(default)]
+    pub health: HealthStatus,
+}
+
+/// What was found of turns of the agents that run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerificationTotals {
+    /// Turns that may have failed in silence.
+    pub silent: u64,
+    /// Answers that a gate refused.
+    pub refused: u64,
+}
+
+/// How each layer is, as of some seconds ago: `well`, `note` (something can be done) or `wrong` (`doctor` says what).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthStatus {
+    /// Execution.
+    pub l1: String,
+    /// Communication.
+    pub l2: String,
+    /// Discovery, without what registries would say.
+    pub l3: String,
+    /// Sessions.
+    pub l4: String,
+    /// Coordination.
+    pub l5: String,
+    /// Verification.
+    pub l6: String,
+    /// Governance.
+    pub l7: String,
 }
 
 /// What runs, and what is promised to it.
@@ -276,7 +310,9 @@ mod tests {
                 calls: CallStatus { live_tasks: 14 },
                 l4_session: SessionTotals { sessions: 19, in_doubt: 20 },
                 l5_coordination: GroupTotals { groups: 15, led: 16, without_leader: 17, tasks: 18 },
+                l6_verification: VerificationTotals { silent: 23, refused: 24 },
                 l7_governance: GovernanceTotals { policy: None, pending: 21, audit_entries: 22, audit_failure: None },
+                health: HealthStatus { l1: "well".to_owned(), l3: "wrong".to_owned(), ..HealthStatus::default() },
             },
         }
     }
@@ -295,7 +331,9 @@ mod tests {
                 r#""l3Discovery":{"nodes":10,"agents":11,"dialTargets":12,"refused":13},"calls":{"liveTasks":14},"#,
                 r#""l4Session":{"sessions":19,"inDoubt":20},"#,
                 r#""l5Coordination":{"groups":15,"led":16,"withoutLeader":17,"tasks":18},"#,
-                r#""l7Governance":{"policy":null,"pending":21,"auditEntries":22,"auditFailure":null}}}"#,
+                r#""l6Verification":{"silent":23,"refused":24},"#,
+                r#""l7Governance":{"policy":null,"pending":21,"auditEntries":22,"auditFailure":null},"#,
+                r#""health":{"l1":"well","l2":"","l3":"wrong","l4":"","l5":"","l6":"","l7":""}}}"#,
             ),
         );
     }

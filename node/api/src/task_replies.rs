@@ -66,6 +66,9 @@ pub struct TaskSummary {
     pub handed_over: u32,
     /// Why its last attempt, or the task, ended without a result.
     pub why: Option<String>,
+    /// Whether gates of its agent's contract let its result pass; not written if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
 }
 
 /// What becomes of a task of a group.

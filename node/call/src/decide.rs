@@ -51,6 +51,15 @@ pub enum OutgoingRequest<'a> {
         /// What is said of the data in it.
         label: Option<Label>,
     },
+    /// An agent's work is about to be given to another agent, wherever that is.
+    HandOver {
+        /// Who has the work: an agent of this node.
+        from: &'a AgentId,
+        /// Who is to have it.
+        to: &'a AgentId,
+        /// What is said of the data in it.
+        label: Option<Label>,
+    },
     /// An agent was asked for that nobody hosts: it is never allowed, and told why.
     Absent {
         /// What it may have been, the nearest first.

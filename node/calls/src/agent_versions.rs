@@ -22,6 +22,15 @@ impl AgentVersions {
         }
     }
 
+    /// Lets a version be the stable one; the others stay in their order.
+    pub fn prefer(&self, agent: &AgentRef) {
+        let mut agents = self.lock();
+        let Some(versions) = agents.get_mut(&agent.id) else { return };
+        if let Some(at) = versions.iter().position(|version| version.agent == *agent) {
+            versions[..=at].rotate_right(1);
+        }
+    }
+
     /// Removes a version of an agent.
     pub fn remove(&self, agent: &AgentRef) {
         let mut agents = self.lock();
@@ -92,6 +101,11 @@ mod tests {
         assert!(agents.stable(&id).is_some_and(|stable| stable.agent == old.agent && stable.barge_in));
         assert_eq!(agents.version(&id, "10.0.0").map(|hosted| hosted.agent), Some(new.agent.clone()));
         assert!(agents.version(&id, "3.0.0").is_none());
+
+        agents.prefer(&new.agent);
+        assert_eq!(stable(), Some(new.agent.clone()));
+        agents.prefer(&old.agent);
+        assert_eq!(stable(), Some(old.agent.clone()));
 
         agents.remove(&old.agent);
         assert_eq!((stable(), agents.is_alone(&id)), (Some(new.agent.clone()), true));

@@ -108,6 +108,8 @@ impl Decide for ByContract {
                 Decision::from(asker.may_have(target, callee, purpose))
             }
             OutgoingRequest::Message { agent, version, .. } => Decision::from(self.version(agent, version)),
+            // Whether the recipient may be called was decided when it was found.
+            OutgoingRequest::HandOver { .. } => Decision::Allow,
             OutgoingRequest::Absent { agents, why } => Decision::Deny(self.absent(agents, why)),
         })
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use althing_call::{Asker, CallRequest, Callee, OperationError, OperationRequest, Principal, Purpose, Reply, chain};
+use althing_call::{
+    Asker, CallRequest, Callee, OperationError, OperationRequest, OutgoingRequest, Principal, Purpose, Reply, chain,
+};
 use althing_execution::agents::WorkOffer;
 use althing_failure::{Kind, Remedy};
 use althing_protocol::{AgentId, Attributes, CallerId, PublicKey};
@@ -20,6 +22,9 @@ pub enum HandoffOrderError {
     /// The agent that is to have the work is not found, or may not be called.
     #[error("{}", .0.message)]
     Recipient(OperationError),
+    /// The owner's policies do not let it go there.
+    #[error("{}", .0.message)]
+    Forbidden(OperationError),
     /// The work is not offered.
     #[error(transparent)]
     Handoff(#[from] HandoffError),
@@ -30,7 +35,7 @@ impl HandoffOrderError {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            HandoffOrderError::Recipient(error) => error.kind(),
+            HandoffOrderError::Recipient(error) | HandoffOrderError::Forbidden(error) => error.kind(),
             HandoffOrderError::Handoff(error) => error.kind(),
         }
     }
@@ -39,7 +44,9 @@ impl HandoffOrderError {
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
-            HandoffOrderError::Recipient(error) => error.remedy.as_deref().cloned(),
+            HandoffOrderError::Recipient(error) | HandoffOrderError::Forbidden(error) => {
+                error.remedy.as_deref().cloned()
+            }
             HandoffOrderError::Handoff(error) => error.remedy(),
         }
     }
@@ -115,8 +122,18 @@ impl Calls {
             let (found, wanted) = (found.to_string(), to.to_string());
             return Err(HandoffError::Document { member: "recipient", found, wanted }.into());
         }
-        Ok(self.hosting().handoffs().give(task, file).await?)
+        give(self, task, file).await
     }
+}
+
+/// Gives work away, if that is decided.
+async fn give(calls: &Calls, task: &str, file: HandoffFile) -> Result<HandoffProgress, HandoffOrderError> {
+    let handoff = &file.handoff;
+    // What the document says of its sender and its label is checked against the task before anything is sent.
+    let asked = OutgoingRequest::HandOver { from: &handoff.sender.agent, to: &handoff.recipient, label: handoff.label };
+    let judgement = calls.hosting().decide().decide(&asked);
+    judgement.decision().await.allowed().map_err(HandoffOrderError::Forbidden)?;
+    Ok(calls.hosting().handoffs().give(task, file).await?)
 }
 
 /// Offers work for an agent of this node; gives what the agent is told, which has the work still.
@@ -170,7 +187,7 @@ async fn give_work(calls: &Calls, offer: &WorkOffer) -> Result<HandoffProgress, 
     let to = recipient(calls, &Asker::Agent, &offer.to).await?;
     let words = DraftWords { remaining: offer.remaining.clone(), checklist: offer.checklist.clone() };
     let file = calls.hosting().handoffs().draft(&offer.task, &to, &words).await?;
-    Ok(calls.hosting().handoffs().give(&offer.task, file).await?)
+    give(calls, &offer.task, file).await
 }
 
 /// The agent that is to have work. If the owner asks, it may be a stranger's, by its id.

@@ -8,14 +8,15 @@ use althing_call::{
     Principal, Redirect, Reply, Service,
 };
 use althing_communication::{Caller, Entropy, Priority, WallClock};
-use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_execution::tools::PendingAsks;
+use althing_execution::{Host, TurnRecorder};
 use althing_protocol::{AgentId, AgentRef, CallerId, Label, PublicKey, PublisherId};
 use althing_session::{
-    AgentFigures, HandoffService, HandoverError, HostedAgent, Postman, Resolution, ResolutionError, Scope,
-    SessionSummary, Sessions, Signer, Standing, StepsError, TaskPack, TaskService, TaskStoreError, Tenures, TurnEnd,
-    TurnSteps, is_handoff,
+    AgentFigures, CountOutcomes, HandoffService, HandoverError, HostedAgent, Postman, Rehearsal, RehearsalError,
+    Resolution, ResolutionError, RestartRefusal, Scope, SessionSummary, Sessions, Signer, Standing, StepsError,
+    TaskPack, TaskRuns, TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenures, TurnEnd, TurnSteps, VerdictError,
+    is_handoff,
 };
 use althing_store::Store;
 use futures::future::BoxFuture;
@@ -23,6 +24,7 @@ use futures::future::BoxFuture;
 use crate::agent_versions::AgentVersions;
 use crate::elsewhere::Elsewhere;
 use crate::machine::redirects::NO_REDIRECT;
+use crate::versions::{NewCall, Versions, conversation_of};
 
 /// The hosting side of calls.
 #[derive(Clone)]
@@ -36,6 +38,8 @@ struct Shared {
     agents: AgentVersions,
     /// Who does what this node cannot.
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+    /// Who divides calls between versions of agents.
+    versions: OnceLock<Arc<dyn Versions>>,
 }
 
 impl Hosting {
@@ -58,7 +62,8 @@ impl Hosting {
     ) -> Result<Hosting, TaskStoreError> {
         let owner = Scope::of(CallerId::Publisher(owner));
         let tasks = TaskService::open(store, host, owner, signer, clock, entropy).await?;
-        let shared = Shared { tasks, decide, agents: AgentVersions::default(), elsewhere: OnceLock::new() };
+        let (agents, elsewhere, versions) = (AgentVersions::default(), OnceLock::new(), OnceLock::new());
+        let shared = Shared { tasks, decide, agents, elsewhere, versions };
         Ok(Hosting { shared: Arc::new(shared) })
     }
 
@@ -66,6 +71,19 @@ impl Hosting {
     pub fn redirect_by(&self, elsewhere: Arc<dyn Elsewhere>) {
         // A second one would be a fault of the composition: the first decides.
         let _ = self.shared.elsewhere.set(elsewhere);
+    }
+
+    /// From now on asks these which version answers a message, where several divide an agent's calls, and lets them count what
+    /// comes of the turns. The first ones stay.
+    pub fn divide_by<V: Versions + CountOutcomes>(&self, versions: Arc<V>) {
+        self.tasks().count_outcomes(versions.clone());
+        // Others would be a fault of the composition: the first decide.
+        let _ = self.shared.versions.set(versions);
+    }
+
+    /// Lets a version of an agent that is hosted here be the stable one.
+    pub fn prefer(&self, agent: &AgentRef) {
+        self.agents().prefer(agent);
     }
 
     /// Adds a version of an agent, or replaces it. The version that was added first is the stable one: it is given new messages,
@@ -123,6 +141,40 @@ impl Hosting {
         Sessions::of(self.tasks()).steps(task)
     }
 
+    /// A task that this node's owner gave an agent, with all that models and tools said in those of its turns that are recorded.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn task_tape(&self, task: &str) -> Result<TaskTape, StepsError> {
+        Sessions::of(self.tasks()).tape(task)
+    }
+
+    /// A conversation with an agent that runs here, beside the tasks of this node: by its name, in that version if it runs, and else
+    /// in the one that was started first. Nobody is asked whether it may be called: it is for the owner of the node.
+    ///
+    /// # Errors
+    /// [`RehearsalError`].
+    pub fn rehearsal(&self, agent: &str, version: Option<&str>) -> Result<Rehearsal, RehearsalError> {
+        Sessions::of(self.tasks()).rehearsal(agent, version)
+    }
+
+    /// What gates refused of a task's answers, with these, which no caller saw.
+    ///
+    /// # Errors
+    /// [`VerdictError`].
+    pub fn task_verdict(&self, task: &str) -> Result<TaskVerdict, VerdictError> {
+        Sessions::of(self.tasks()).verdict(task)
+    }
+
+    /// What the turns of a task did that are over, by names and hashes, the oldest first, and whether the task still holds what was
+    /// recorded of them.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn runs(&self, task: &str) -> Result<TaskRuns, StepsError> {
+        Sessions::of(self.tasks()).runs(task)
+    }
+
     /// Says what came of a call in doubt: step `seq` of a task's turn, which goes on when none is in doubt any more. That `by` said
     /// it is written beside it: the owner of this node, or whoever may speak for it.
     ///
@@ -136,6 +188,15 @@ impl Hosting {
         by: &Principal,
     ) -> Result<(), ResolutionError> {
         Sessions::of(self.tasks()).settle(task, seq, how, by).await
+    }
+
+    /// Has the turn of a task that stopped with `DIVERGED` or `VERSION_CHANGED` go on anew from a step. That `by` said it is written
+    /// in its journal.
+    ///
+    /// # Errors
+    /// [`RestartRefusal`]; then nothing changed.
+    pub async fn restart_turn(&self, task: &str, from: u32, by: &Principal) -> Result<(), RestartRefusal> {
+        Sessions::of(self.tasks()).restart(task, from, by).await
     }
 
     /// Removes a version of an agent. Its tasks stay, and go on with the stable one; its running turns are cancelled.
@@ -235,7 +296,7 @@ impl Hosting {
         &self,
         caller: &Caller,
         agent: &AgentId,
-        request: OperationRequest,
+        mut request: OperationRequest,
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
@@ -252,6 +313,10 @@ impl Hosting {
         if let (Params::Send(_), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
             elsewhere.refused(agent).map_or(Ok(()), |why| Err(OperationError::busy(why)))?;
         }
+        let hosted = match &mut request.params {
+            Params::Send(request) => self.divided(hosted, (caller, scope), &mut request.message, metadata).await?,
+            _ => hosted,
+        };
         let tasks = self.tasks();
         match request.params {
             Params::Send(request) if is_handoff(&request.message) && streams => {
@@ -287,7 +352,49 @@ impl Hosting {
         let Some(task) = params.task_id().filter(|_| !self.agents().is_alone(agent)) else { return Some(stable) };
         let version = self.tasks().version_of(&stable, scope, task).await;
         let of_task = version.and_then(|version| self.agents().version(agent, &version));
-        Some(of_task.unwrap_or(stable))
+        let may_answer = |version: &HostedAgent| {
+            self.shared.versions.get().is_none_or(|versions| versions.may_answer(&version.agent))
+        };
+        Some(of_task.filter(may_answer).unwrap_or(stable))
+    }
+
+    /// The version that answers a message, which the stable one may answer too; a message that begins a conversation names it
+    /// from then on. Called when it was decided that it is answered, so that nobody else leaves a trace.
+    async fn divided(
+        &self,
+        stable: HostedAgent,
+        (caller, scope): (&Caller, Scope),
+        message: &mut a2a::Message,
+        metadata: &CallMetadata,
+    ) -> Result<HostedAgent, OperationError> {
+        let Some(versions) = self.shared.versions.get().filter(|versions| versions.divides(stable.id())) else {
+            return Ok(stable);
+        };
+        let is_new = message.task_id.is_none() && !is_handoff(message);
+        // What was taken before is answered by its task.
+        if !is_new || self.tasks().has_begun(&stable, scope, &message.message_id) {
+            return Ok(stable);
+        }
+        let written = String::from(scope);
+        let has_context = |context: &String| self.tasks().has_context(&stable, scope, context);
+        let is_known = message.context_id.as_ref().is_some_and(has_context);
+        let begin = || conversation_of(stable.id(), &written, &message.message_id);
+        let context = message.context_id.clone().unwrap_or_else(begin);
+        let (agent, message_id) = (stable.id(), message.message_id.as_str());
+        let call = NewCall { agent, caller: &written, context: &context, message: message_id, is_known };
+        let version = versions.route(&call).await;
+        message.context_id = Some(context);
+        let version = version.and_then(|version| self.agents().version(stable.id(), &version));
+        let Some(version) = version.filter(|version| version.agent != stable.agent) else { return Ok(stable) };
+        if version.callers != stable.callers {
+            let service =
+                Service::Call { agent: version.id(), callers: &version.callers, operation: Operation::SendMessage };
+            let (principals, label) = (&metadata.principals, metadata.attributes.label);
+            let asked = IncomingRequest { service, caller, principals, label };
+            self.shared.decide.decide_incoming(&asked).decision().await.allowed()?;
+        }
+        metadata.answer.add_label(self.tasks().data_label(&version.agent).map(Label::of_trusted));
+        Ok(version)
     }
 
     /// Where a new message is sent instead. One that was taken here before is answered by its task.
@@ -379,6 +486,11 @@ impl Hosting {
     /// Tells `hear` of each turn that ends from now on and whose task is kept. The first one stays.
     pub fn follow_ends(&self, hear: impl Fn(TurnEnd) + Send + Sync + 'static) {
         self.tasks().follow_ends(hear);
+    }
+
+    /// Has turns recorded that end from now on, in the batch of their end. Called before agents are added. The first one stays.
+    pub fn record_turns(&self, recorder: Arc<dyn TurnRecorder>) {
+        self.tasks().record_turns(recorder);
     }
 
     /// Whether push notifications are sent.

@@ -23,6 +23,7 @@ mod outgoing;
 pub mod reserve;
 pub mod spans;
 mod target;
+mod versions;
 
 pub use agent_caller::AgentCaller;
 pub use althing_call::{
@@ -35,11 +36,13 @@ pub use althing_discovery::Among;
 pub use althing_discovery::{Candidate, TrustRelation};
 pub use althing_execution::agent::OwnCard;
 pub use althing_session::{
-    ANSWERS, AgentFigures, CallDoubt, DURATION_BOUNDS_S, DraftWords, GroupAttempt, HANDOFFS_IN, HANDOFFS_OUT,
-    HandoffError, HandoffProgress, HandoffState, HandoverError, HostedAgent, LATENCY, MoveError, Notification,
-    PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, Resolution, ResolutionError, RowKind, RowSummary,
-    SESSION_HEADS, SESSION_ROWS, STALE, SessionState, SessionSummary, Signer, StepsError, TASK_SUMMARIES, TASKS,
-    TaskPack, TaskStoreError, Tenure, Tenures, TurnEnd, TurnSteps,
+    ANSWERS, AgentFigures, CallDoubt, CountOutcomes, DURATION_BOUNDS_S, DigestCheck, DraftWords, GroupAttempt,
+    HANDOFFS_IN, HANDOFFS_OUT, HandoffError, HandoffProgress, HandoffState, HandoverError, HostedAgent, LATENCY,
+    MoveError, Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, RecordedTurn, Rehearsal,
+    RehearsalError, Resolution, ResolutionError, RestartRefusal, RowKind, RowSummary, RunCall, RunCallee, RunRecord,
+    SESSION_HEADS, SESSION_ROWS, STALE, Script, SessionState, SessionSummary, Signer, StepsError, TASK_SUMMARIES,
+    TASKS, TaskPack, TaskRefusal, TaskRuns, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCourse,
+    TurnEnd, TurnOutcome, TurnSteps, VerdictError,
 };
 pub use by_contract::{ByContract, RevocationCheck};
 pub use elsewhere::Elsewhere;
@@ -48,6 +51,7 @@ pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use outgoing::{Calls, Figures, KnownAgent};
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
+pub use versions::{NewCall, Versions};
 
 /// Stream protocol of the A2A operations.
 pub const CALL: &str = "/althing/call/1";

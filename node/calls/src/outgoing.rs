@@ -83,6 +83,11 @@ impl Calls {
         calls
     }
 
+    /// The node on which a task is that an agent was called with through this one.
+    pub(crate) fn host_of(&self, agent: &AgentId, task: &str) -> Option<PublicKey> {
+        self.shared.remote.node(agent, task)
+    }
+
     /// From now on this node redirects callers to who does what it cannot. The first one stays.
     pub fn redirect_by(&self, elsewhere: Arc<dyn Elsewhere>) {
         self.shared.hosting.redirect_by(elsewhere);

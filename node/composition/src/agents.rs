@@ -12,7 +12,7 @@ use althing_communication::{Priority, WallClock};
 use althing_discovery::{Discovery, LocalAgent};
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
-use althing_execution::{AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
+use althing_execution::{AgentKey, AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
 use althing_failure::Kind;
 use althing_governance::Governance;
 use althing_protocol::contract::Class;
@@ -20,7 +20,10 @@ use althing_protocol::object::{OrderSubject, OrderWord};
 use althing_protocol::{AgentId, AgentRef, Contract};
 use althing_store::Store;
 use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
+use tokio::sync::watch;
 
+use crate::admission::{admit_added, admit_replaced};
+use crate::agent_records::AgentRecords;
 use crate::agreements::Agreements;
 use crate::bindings::Bindings;
 use crate::blocking::run_blocking;
@@ -28,10 +31,12 @@ use crate::error::NodeError;
 use crate::events::{Event, Events};
 use crate::identity::Identity;
 use crate::names::Names;
+use crate::node_profile;
 use crate::orders::Orders;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
 use crate::revocations::{Revocations, remove_folder};
+use crate::rollouts::{Rollouts, start_others};
 
 pub(crate) use tools::follow_tools;
 
@@ -51,13 +56,18 @@ pub struct Agents {
     revocations: Arc<Revocations>,
     orders: Arc<Orders>,
     events: Events,
-    governance: Governance,
+    /// What the owner's policies say.
+    pub governance: Governance,
+    rollouts: Arc<Rollouts>,
     /// Who has which name here, agents and workflows alike.
     pub names: Names,
     /// Agents that were added and do not run, and why.
     failed: Mutex<BTreeMap<String, String>>,
     /// Those that were not started yet since the node was, and their latency classes.
     starting: Mutex<BTreeMap<String, &'static str>>,
+    /// Whether each of those was tried.
+    known: watch::Sender<bool>,
+    records: AgentRecords,
     /// The tools that they expose.
     exposing: tools::Exposing,
 }
@@ -80,8 +90,10 @@ impl Agents {
         hosting: Hosting,
         discovery: Discovery,
         (revocations, orders, events, governance): (Arc<Revocations>, Arc<Orders>, Events, Governance),
+        rollouts: Arc<Rollouts>,
     ) -> Agents {
         let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
+        let records = AgentRecords::new(governance.clone(), identity.clone());
         Agents {
             host: host.clone(),
             kernel: kernel.clone(),
@@ -96,8 +108,11 @@ impl Agents {
             orders,
             events,
             governance,
+            rollouts,
             failed: Mutex::default(),
             starting: Mutex::default(),
+            known: watch::Sender::new(false),
+            records,
             exposing: tools::Exposing::default(),
         }
     }
@@ -124,7 +139,7 @@ impl Agents {
         let mut notes = Vec::new();
         let stored = publish::all(self.store.as_ref())?;
         // No program that is started writes what the node read of another one.
-        stored.iter().for_each(|added| self.host.process.agent_files.set(&added.file.name, &added.sources));
+        stored.iter().for_each(|added| self.guard_files(added));
         for added in stored {
             if added.once {
                 // Whoever ran it is not connected any more.
@@ -146,6 +161,7 @@ impl Agents {
             }
             note(self, &name, outcome.as_ref().err());
         }
+        self.tell_known();
         Ok(notes)
     }
 
@@ -163,7 +179,28 @@ impl Agents {
             };
             note(self, &name, self.restart(added).await.as_ref().err());
         }
+        self.tell_known();
         Ok(())
+    }
+
+    /// Says that each agent that was added before has been tried, once none is left.
+    fn tell_known(&self) {
+        if self.starting().is_empty() {
+            self.known.send_replace(true);
+        }
+    }
+
+    /// Whether each agent that was added before the node started has been started by now, or does not start.
+    #[must_use]
+    pub fn are_known(&self) -> bool {
+        *self.known.borrow()
+    }
+
+    /// Waits until each agent that was added before the node started has been started, or does not start.
+    pub async fn known(&self) {
+        // It cannot end while this borrows it.
+        let mut known = self.known.subscribe();
+        let _ = known.wait_for(|now| *now).await;
     }
 
     /// Adds an agent: starts it and publishes it to the peers; it is started with the node again if `keep` is set.
@@ -253,7 +290,9 @@ impl Agents {
         if publish::all(self.store.as_ref())?.len() >= publish::AGENTS_MAX {
             return Err(NodeError::TooManyAgents(publish::AGENTS_MAX));
         }
-        self.governance.forget_definitions(&publish::agent_id(&self.identity.owner(), &file)?).await?;
+        let id = publish::agent_id(&self.identity.owner(), &file)?;
+        admit_added((&self.governance, self.revocations.as_ref()), (&id, &file), &stay).await?;
+        self.governance.forget_definitions(&id).await?;
         let is_placed = matches!(stay, Stay::Placed(..));
         let mut added = self.signed(file, folder, stay)?;
         added.sources = sources.unwrap_or_default().to_vec();
@@ -273,13 +312,16 @@ impl Agents {
         // From now on it is given these definitions of tools only.
         added.pins = self.host.tools(&added.file.name).and_then(|tools| tools.pins());
         self.exposing.keep_description(&mut added);
-        let written = Agreements(self.store.as_ref()).add(&added, sources.is_some()).await;
+        let written = match self.records.change("adding", None, Some(&added.file)).await {
+            Ok(()) => Agreements(self.store.as_ref()).add(&added, sources.is_some()).await,
+            Err(unrecorded) => Err(unrecorded),
+        };
         if let Err(failure) = written {
             self.stop(&added.file.name).await?;
             self.host.process.forget(&added.file.name);
             return Err(failure);
         }
-        publish::agent_id(&self.identity.owner(), &added.file)
+        Ok(id)
     }
 
     /// Puts another agent file, whose relative paths start in `folder`, in the place of an agent's: with the definitions of tools
@@ -292,11 +334,12 @@ impl Agents {
         self.probed().await;
         let _changing = self.names.hold().await;
         let before = stored(self.store.as_ref(), &file.name)?;
+        self.rollouts.release(&file.name).await?;
         let mut after = self.signed(file, folder, Stay::UntilRemoved)?;
         after.sources.clone_from(&before.sources);
-        let name = after.file.name.clone();
+        let (name, id) = (after.file.name.clone(), publish::agent_id(&self.identity.owner(), &after.file)?);
+        admit_replaced((&self.governance, self.revocations.as_ref()), (&id, &after.file), &before.file).await?;
         self.stop(&name).await?;
-        let id = publish::agent_id(&self.identity.owner(), &after.file)?;
         let mut replaced = match self.governance.forget_definitions(&id).await {
             Ok(()) => self.start(&after, pins).await,
             Err(error) => Err(error.into()),
@@ -304,7 +347,10 @@ impl Agents {
         if replaced.is_ok() {
             after.pins = self.host.tools(&name).and_then(|tools| tools.pins());
             self.exposing.keep_description(&mut after);
-            replaced = publish::write(self.store.as_ref(), &after).await;
+            replaced = match self.records.change("binding", Some(&before.file), Some(&after.file)).await {
+                Ok(()) => publish::write(self.store.as_ref(), &after).await,
+                Err(unrecorded) => Err(unrecorded),
+            };
         }
         if let Err(failure) = replaced {
             self.stop(&name).await?;
@@ -316,7 +362,7 @@ impl Agents {
         }
         self.host.process.keep_only(&after.file);
         note(self, &name, None);
-        publish::agent_id(&self.identity.owner(), &after.file)
+        Ok(id)
     }
 
     /// The file of an agent that its user added, to stay.
@@ -328,13 +374,13 @@ impl Agents {
     }
 
     /// The file with its contract as it holds here, with its role and this node's policy.
-    fn normal(&self, file: AgentFile) -> Result<AgentFile, NodeError> {
+    pub(crate) fn normal(&self, file: AgentFile) -> Result<AgentFile, NodeError> {
         let contract = self.bindings.normalise(&file)?.map(|normalised| normalised.contract);
         Ok(AgentFile { contract: contract.or(file.contract), ..file })
     }
 
     /// What is stored of an agent that is added now.
-    fn signed(&self, file: AgentFile, folder: &Path, stay: Stay<'_>) -> Result<StoredAgent, NodeError> {
+    pub(crate) fn signed(&self, file: AgentFile, folder: &Path, stay: Stay<'_>) -> Result<StoredAgent, NodeError> {
         let file = self.normal(file)?;
         // The same check as `althing contract lint`, with the role and the policy filled in.
         file.check()?;
@@ -345,6 +391,7 @@ impl Agents {
     /// Starts an agent that was added before, with the tool definitions of then.
     async fn restart(&self, added: &StoredAgent) -> Result<(), NodeError> {
         self.start(added, Some(added.kept_pins()?)).await?;
+        start_others(self, &self.rollouts, &added.file.name).await;
         let mut now = added.clone();
         // Another level, or other tools, are signed once, and not whenever the node is started.
         if self.exposing.keep_description(&mut now) { publish::write(self.store.as_ref(), &now).await } else { Ok(()) }
@@ -352,33 +399,57 @@ impl Agents {
 
     /// Starts an agent with these tool definitions, or else with those that its servers list now.
     async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
+        self.guard_files(added);
+        let agent = self.start_version(added, pins).await?;
+        self.publish(added)?;
+        self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: agent.id.to_string() });
+        Ok(())
+    }
+
+    /// Starts an agent in the version of this file, beside those that run; peers see the one that was there before.
+    pub(crate) async fn start_version(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<AgentRef, NodeError> {
         self.identity.check_authority()?;
         check_standing(self, added)?;
+        node_profile::check_agent(self.bindings.profile, &self.host, &added.file)?;
+        // What an agent does is recorded, and so nothing runs where that cannot be.
+        self.records.check().await?;
         let hosted = hosted(added, publish::agent_ref(&self.identity.owner(), &added.file)?)?;
-        self.host.process.agent_files.set(&added.file.name, &added.sources);
         let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
         run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
         self.bindings.seal(&hosted.agent).await?;
         // Its description says how its program is contained, which its keeper tells at once.
         enclosed(&self.host, &hosted.agent, ENCLOSED_MAX).await;
         self.govern(&hosted.agent, &added.file);
+        if let Err(unrecorded) = self.records.start(&hosted.agent, &added.file, &self.host).await {
+            self.host.stop(&hosted.agent).await;
+            return Err(unrecorded);
+        }
         // Hosted before it is published: peers may call at once.
-        let id = hosted.agent.id.clone();
+        let agent = hosted.agent.clone();
         self.hosting.add(hosted);
-        self.publish(added)?;
-        self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: id.to_string() });
-        Ok(())
+        Ok(agent)
+    }
+
+    /// No program writes the files of an agent, in any of its versions.
+    fn guard_files(&self, added: &StoredAgent) {
+        self.host.process.agent_files.set(&added.file.name, &self.rollouts.sources(added));
+    }
+
+    /// Shows peers a version of an agent that took the place of another one.
+    pub(crate) fn show(&self, added: &StoredAgent) -> Result<(), NodeError> {
+        self.exposing.forget(&added.file.name);
+        self.publish(added)
     }
 
     /// Policies are checked against the tools of an agent as their servers list them.
     fn govern(&self, agent: &AgentRef, file: &AgentFile) {
-        let tools = self.bound_tools(&file.name).into_iter().map(|tool| (tool.name, tool.definition.input_schema));
+        let tools = self.bound_tools(agent).into_iter().map(|tool| (tool.name, tool.definition.input_schema));
         self.governance.take_tools(agent, &tools.collect(), &self.host.ports.statements(file));
     }
 
     /// Makes fresh evidence for an agent and hands it to L3.
     fn publish(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        let (tools, known) = (self.bound_tools(&added.file.name), containment_of(&self.host, &added.file.name));
+        let (tools, known) = (self.bound_tools(added.file.name.as_str()), containment_of(&self.host, &added.file.name));
         let described = self.exposing.described(added, (&tools, &known), &self.identity, self.clock.now_ms())?;
         let (verified, description) = described.evidence(
             &self.identity.owner(),
@@ -390,8 +461,8 @@ impl Agents {
         Ok(())
     }
 
-    fn bound_tools(&self, name: &str) -> Vec<BoundTool> {
-        self.host.tools(name).map(|tools| tools.all()).unwrap_or_default()
+    fn bound_tools<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Vec<BoundTool> {
+        self.host.tools(agent).map(|tools| tools.all()).unwrap_or_default()
     }
 
     /// The status of an agent that runs.
@@ -432,7 +503,13 @@ impl Agents {
     }
 
     async fn forget(&self, name: &str) -> Result<(), NodeError> {
-        match publish::named(self.store.as_ref(), name)? {
+        self.rollouts.forget(name).await?;
+        let added = publish::named(self.store.as_ref(), name)?;
+        if let Err(error) = self.records.change("removing", added.as_ref().map(|added| &added.file), None).await {
+            // What ends must end, also where nothing can be recorded.
+            tracing::error!(agent = name, %error, "that an agent is removed is not on record");
+        }
+        match added {
             Some(added) => Agreements(self.store.as_ref()).remove(&added).await?,
             None => publish::delete(self.store.as_ref(), name).await?,
         }
@@ -442,6 +519,11 @@ impl Agents {
         let installed = self.revocations.set_installed(name, None).await?;
         installed.iter().for_each(|row| remove_folder(&row.folder));
         Ok(())
+    }
+
+    /// Records the end of all agents, which ended with the node.
+    pub(crate) async fn record_ends(&self) {
+        self.records.end_all().await;
     }
 
     /// Stops all agents; they stay added.
@@ -479,6 +561,7 @@ async fn stop_versions(agents: &Agents, name: &str) {
     versions.iter().for_each(|agent| agents.hosting.remove(agent));
     for agent in &versions {
         agents.host.stop(agent).await;
+        agents.records.end(agent).await;
     }
 }
 
@@ -637,7 +720,8 @@ async fn lift(orders: &Orders, owner: &Owner, added: &StoredAgent) -> Result<(),
     Ok(())
 }
 
-fn stored(store: &dyn Store, name: &str) -> Result<StoredAgent, NodeError> {
+/// The agent of a name that its user added, to stay.
+pub(crate) fn stored(store: &dyn Store, name: &str) -> Result<StoredAgent, NodeError> {
     let stored = publish::permanent(store)?;
     let Some(added) = stored.into_iter().find(|added| added.file.name == name) else {
         return Err(NodeError::NoAgent(name.to_owned()));

@@ -57,7 +57,8 @@ impl Agreements<'_> {
         }
     }
 
-    fn put(&self, batch: &mut Batch, file: &AgentFile, source: Option<&Path>) -> Result<(), NodeError> {
+    /// Notes what an agent may do whose file, read from that path, its owner agreed to.
+    pub(crate) fn put(&self, batch: &mut Batch, file: &AgentFile, source: Option<&Path>) -> Result<(), NodeError> {
         let row = serde_json::to_vec(&Rights::of(file))?;
         let (known, keys) = (self.0.keys(AGREED, Range::all(AGREED_MAX))?, keys(&file.name, source));
         let missing = keys.iter().filter(|key| !known.contains(key)).count();

@@ -18,6 +18,7 @@ use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, Tr
 use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
+use althing_governance::records::TurnRecords;
 use althing_governance::{Gates, Governance};
 use althing_protocol::contract::Latency;
 use althing_protocol::object::{AgentLoad, Machine};
@@ -40,6 +41,7 @@ use crate::known_peers;
 use crate::lan::{Introductions, LanPresence};
 use crate::machine;
 use crate::node::Node;
+use crate::node_profile;
 use crate::orders::{self, Orders};
 use crate::own_policy_sets::OwnPolicySets;
 use crate::owner::Owner;
@@ -47,6 +49,7 @@ use crate::publish;
 use crate::push::Post;
 use crate::revocation_check::KnownRevocations;
 use crate::revocations::Revocations;
+use crate::rollouts::Rollouts;
 use crate::trust::{TrustedPeers, read_trusted};
 
 /// Turns at which a node reports full load.
@@ -143,7 +146,7 @@ impl Node {
         let membership = publish::membership(&now, key.public(), &config.communication.network, clock.now_ms())?;
         let (membership, shown) = watch::channel(membership);
         let (trust, trusting) = watch::channel(whom_to_trust(key.public(), &now, store.as_ref(), config.private)?);
-        let governance = governed(&key, &config, now.id(), &store, (&clock, &entropy)).await?;
+        let governance = governed(&key, &config, now.id(), (&store, &host), (&clock, &entropy)).await?;
         gates.connect(&governance);
         let (revocations, orders, decide) = who_decides(trusting, &store, (now.id(), &clock), (&governance, decide))?;
         follow_orders(&orders, &gates, &governance);
@@ -154,8 +157,9 @@ impl Node {
         let load = facts(&host, kernel.as_ref(), busy_permille);
         let discovery = discovered(&communication, (&key, &config, &clock), &decide, load, sightings)?;
         let me = signer(&key, &config);
-        let (hosting, events) = hosted(&store, &host, (now.id(), me), &decide, (&clock, &entropy)).await?;
+        let (hosting, events, rollouts) = hosted(&store, &host, (now.id(), me), &decide, (&clock, &entropy)).await?;
         hosting.ask_people(Arc::new(governance.clone()));
+        hosting.record_turns(Arc::new(TurnRecords(governance.clone())));
         communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
         serve_reservations(&communication, promises, &decide, entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
@@ -169,10 +173,11 @@ impl Node {
         let bindings = bindings(&host, kernel.as_ref(), &store, &identity, &config);
         let noted = (revocations.clone(), orders.clone(), events.clone(), governance.clone());
         let node = Node {
-            traces: serve_traces(&communication, &discovery, spans, decide)?,
+            traces: serve_traces((&communication, &discovery), (&hosting, &calls), spans, decide)?,
             key,
             config,
-            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), noted),
+            agents: Agents::new(bindings.clone(), hosting.clone(), discovery.clone(), noted, rollouts.clone()),
+            rollouts,
             revocations,
             orders,
             trust: TrustedPeers::new(store.clone(), communication.clone(), trust, events.clone()),
@@ -208,6 +213,8 @@ impl Node {
         self.communication.check_reachability(self.config.announce.clone());
         self.trust.watch_keys();
         self.notes.extend(self.lan.read_things(&self.discovery, &self.config.things));
+        self.notes.extend(node_profile::note(self.config.governance.profile));
+        self.record_settings().await?;
         self.notes.extend(self.agents.start_stored().await?);
         Ok(self)
     }
@@ -273,33 +280,38 @@ fn bindings(
         store: store.clone(),
         identity: identity.clone(),
         policies: config.policies.clone(),
+        profile: config.governance.profile,
         clock: identity.clock().clone(),
     })
 }
 
-/// What answers calls of agents here, and the node's events: ends of turns are some of them.
+/// What answers calls of agents here, the node's events, of which ends of turns are some, and what divides calls between
+/// versions.
 async fn hosted(
     store: &Arc<dyn Store>,
     host: &Arc<Host>,
     (owner, me): (PublisherId, Signer),
     decide: &Arc<dyn Decide>,
     (clock, entropy): (&WallClock, &Entropy),
-) -> Result<(Hosting, Events), NodeError> {
+) -> Result<(Hosting, Events, Arc<Rollouts>), NodeError> {
     let events = Events::new(clock.clone());
+    let rollouts = Arc::new(Rollouts::open(store.clone(), clock.clone(), owner)?);
     let (store, host, decide) = (store.clone(), host.clone(), decide.clone());
     let hosting = Hosting::open(store, host, owner, me, decide, clock.clone(), entropy.clone()).await?;
     let noted = events.clone();
     hosting.follow_ends(move |end| noted.note(event_sources::turn_end(end)));
-    Ok((hosting, events))
+    hosting.divide_by(rollouts.clone());
+    Ok((hosting, events, rollouts))
 }
 
-/// Reads what this node's owner wrote of policies and people, and what people agreed to; the audit log is signed with the node's
+/// Reads what this node's owner wrote of policies and people, and what people agreed to, and compares it with what the node's
+/// profile demands; the audit log is signed with the node's
 /// key.
 async fn governed(
     key: &SecretKey,
     config: &NodeConfig,
     owner: PublisherId,
-    store: &Arc<dyn Store>,
+    (store, host): (&Arc<dyn Store>, &Arc<Host>),
     (clock, entropy): (&WallClock, &Entropy),
 ) -> Result<Governance, NodeError> {
     let secret = key.clone();
@@ -311,9 +323,12 @@ async fn governed(
         owner,
         folder: config.data.as_ref().map(|data| data.join("governance")),
         sign: Arc::new(move |origin, head| Checkpoint::sign(origin, head, &secret)),
+        profile: config.governance.profile,
     };
     // Boxed, or starting a node would have room for it throughout.
-    Ok(Box::pin(Governance::open(ports)).await?)
+    let governance = Box::pin(Governance::open(ports)).await?;
+    node_profile::check(&config.governance, &governance, host, store.as_ref())?;
+    Ok(governance)
 }
 
 /// Who this node is, for tasks that move.
@@ -412,16 +427,17 @@ fn send_notifications(hosting: &Hosting, nets: Option<Vec<Net>>, key: &SecretKey
 /// Few nodes of one owner ask for traces at one time.
 const TRACE_LIMITS: StreamLimits = StreamLimits { per_peer_max: 4, total_max: 64, idle_max: 1 };
 
-/// Lets the owner's other nodes ask for spans, and this one ask them.
+/// Lets the owner's other nodes ask for spans and for what turns did, and this one ask them.
 fn serve_traces(
-    communication: &Communication,
-    discovery: &Discovery,
+    (communication, discovery): (&Communication, &Discovery),
+    (hosting, calls): (&Hosting, &Calls),
     ring: Arc<SpanRing>,
     decide: Arc<dyn Decide>,
 ) -> Result<Traces, NodeError> {
-    let service = TraceService { ring: ring.clone(), decide: decide.clone() };
+    let service = TraceService { ring: ring.clone(), decide: decide.clone(), hosting: hosting.clone() };
     communication.serve(TRACE, TRACE_LIMITS, Arc::new(service))?;
-    Ok(Traces { ring, communication: communication.clone(), discovery: discovery.clone(), decide })
+    let (communication, discovery) = (communication.clone(), discovery.clone());
+    Ok(Traces { ring, communication, discovery, decide, calls: calls.clone() })
 }
 
 /// Exempts trusted peers from the request rate limit.

@@ -8,6 +8,7 @@ use althing_communication::WallClock;
 use althing_execution::binding::{Bound, Layer, Normalised, normalise};
 use althing_execution::kernel::Kernel;
 use althing_execution::{Binding, Host};
+use althing_governance::NodeProfile;
 use althing_protocol::binding::Binding as Seal;
 use althing_protocol::{AgentRef, object};
 use althing_store::file::read_text;
@@ -36,6 +37,8 @@ pub struct Bindings {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) identity: Arc<Identity>,
     pub(crate) policies: Policies,
+    /// What is demanded of agents that start here.
+    pub(crate) profile: NodeProfile,
     pub(crate) clock: WallClock,
 }
 

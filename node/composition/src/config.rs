@@ -6,6 +6,8 @@ use std::time::Duration;
 use althing_communication::CommunicationConfig;
 use althing_discovery::{DiscoveryConfig, Net};
 use althing_execution::process::ProcessConfig;
+use althing_governance::NodeProfile;
+use althing_protocol::tlog::NoteKey;
 
 /// The configuration of a node.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +30,28 @@ pub struct NodeConfig {
     pub push: Option<Vec<Net>>,
     /// What contracts are merged with.
     pub policies: Policies,
+    /// What is demanded of the node, and who signs its audit log.
+    pub governance: GovernanceTerms,
     /// The folder in which the node keeps its data, if it has one.
     pub data: Option<PathBuf>,
+}
+
+/// What is demanded of a node, and who signs its audit log.
+#[derive(Debug, Clone, Default)]
+pub struct GovernanceTerms {
+    /// What must be there before it starts.
+    pub profile: NodeProfile,
+    /// Those who sign the audit log, so that nobody can write another history of it.
+    pub witnesses: Vec<AuditWitness>,
+}
+
+/// A witness of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditWitness {
+    /// Its address, up to `/add-checkpoint`: `https://witness.example.org`.
+    pub url: String,
+    /// The key that its signatures are verified with.
+    pub key: NoteKey,
 }
 
 /// Other people's Things that are read.

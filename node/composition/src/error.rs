@@ -8,6 +8,8 @@ use althing_coordination::GroupError;
 use althing_execution::StartError;
 use althing_execution::kernel::LeaseError;
 use althing_failure::{AgentStep, Kind, RegistryStep, Remedy};
+use althing_governance::NodeProfile;
+use althing_governance::machine::node_profile::{ProfileGap, UngatedAgent};
 use althing_governance::machine::orders::OrderError;
 use althing_protocol::IdentityError;
 use althing_protocol::object::ObjectError;
@@ -17,6 +19,7 @@ use althing_td::AgentFileError;
 
 use crate::owner::OwnerError;
 use crate::revocations::RevocationError;
+use crate::rollouts::RolloutError;
 
 /// Why an operation of the node failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +36,12 @@ pub enum NodeError {
     /// What governance goes by cannot be read.
     #[error(transparent)]
     Governance(#[from] althing_governance::OpenError),
+    /// The owner's policies do not permit it.
+    #[error(transparent)]
+    Forbidden(#[from] althing_governance::PolicyRefusal),
+    /// What must be on record cannot be recorded.
+    #[error(transparent)]
+    Unrecorded(#[from] althing_governance::RecordError),
     /// Another handler serves a protocol of the node's.
     #[error(transparent)]
     Accept(#[from] AcceptError),
@@ -107,6 +116,22 @@ pub enum NodeError {
     /// The owner stopped the agent, or revoked it.
     #[error("{0}")]
     Stopped(String),
+    /// Something is missing that the node's profile demands.
+    #[error("the node does not start: its profile is {profile}, and\n{}", lines(.gaps))]
+    Profile {
+        /// Which.
+        profile: NodeProfile,
+        /// All that is missing.
+        gaps: Vec<ProfileGap>,
+    },
+    /// The node's profile demands that something looks at what the agent answers.
+    #[error("it does not start on this node, whose profile is {profile}: {}", ProfileGap::Gate(.agent.clone()))]
+    Ungated {
+        /// Which.
+        profile: NodeProfile,
+        /// The agent, and what it may call.
+        agent: UngatedAgent,
+    },
     /// An order of an owner does not count.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -118,6 +143,9 @@ pub enum NodeError {
         /// What is wrong.
         why: String,
     },
+    /// A rollout is not begun, or not changed.
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
     /// No policy set is in force.
     #[error("no policy set is in force on this node, so there is none to give to the owner's other nodes")]
     NoPolicySet,
@@ -182,6 +210,11 @@ impl From<RevocationError> for NodeError {
     }
 }
 
+/// Each on a line of its own.
+fn lines(gaps: &[ProfileGap]) -> String {
+    gaps.iter().map(|gap| format!("- {gap}")).collect::<Vec<_>>().join("\n")
+}
+
 impl NodeError {
     /// What kind of failure it is.
     #[must_use]
@@ -189,9 +222,13 @@ impl NodeError {
         use althing_execution::kernel::AdmitError;
         match self {
             NodeError::Owner(error) => error.kind(),
+            NodeError::Rollout(error) => error.kind(),
             NodeError::Start(StartError::Admission { reason: AdmitError::NotProbed, .. }) => Kind::NotYet,
-            NodeError::Start(StartError::Admission { .. } | StartError::Unbound { .. })
+            NodeError::Start(
+                StartError::Admission { .. } | StartError::Unbound { .. } | StartError::Forbidden { .. },
+            )
             | NodeError::Lease(LeaseError::TooMany(_) | LeaseError::NotConfirmed | LeaseError::AnotherContract)
+            | NodeError::Forbidden(_)
             | NodeError::OwnerRevoked
             | NodeError::Revoked(_)
             | NodeError::Stopped(_)
@@ -200,6 +237,8 @@ impl NodeError {
             | NodeError::Wider(_)
             | NodeError::WorkflowExists(_)
             | NodeError::OfGroup { .. }
+            | NodeError::Profile { .. }
+            | NodeError::Ungated { .. }
             | NodeError::ToolsUnknown(_) => Kind::Refused,
             NodeError::Start(_)
             | NodeError::File(_)
@@ -213,6 +252,7 @@ impl NodeError {
             | NodeError::Write(_)
             | NodeError::Tasks(_)
             | NodeError::Governance(_)
+            | NodeError::Unrecorded(_)
             | NodeError::Accept(_)
             | NodeError::Object(_)
             | NodeError::StoredAgent { .. }

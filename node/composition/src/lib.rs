@@ -10,6 +10,8 @@
 //!
 //! **Never knows**: HTTP, the command line, the configuration file, exit codes.
 
+mod admission;
+mod agent_records;
 mod agents;
 mod agreements;
 mod assemble;
@@ -27,6 +29,7 @@ mod lan;
 pub mod machine;
 mod names;
 mod node;
+mod node_profile;
 pub mod orders;
 mod own_policy_sets;
 pub mod owner;
@@ -34,16 +37,17 @@ pub mod publish;
 mod push;
 mod revocation_check;
 pub mod revocations;
+pub mod rollouts;
 mod trust;
 
 pub use althing_communication::{Passed, Tapped, Taps};
-pub use althing_governance::{Gates, Governance};
+pub use althing_governance::{Act, Gates, Governance, NodeProfile, admit_by, ask_grants};
 
 pub use agents::{Agents, agent_statuses, end_revoked, is_revoked_install};
 pub use assemble::{Execution, LanPort, MakeDecide, Ports};
 pub use bindings::{Bindings, SealedBinding};
 pub use blocking::run_blocking;
-pub use config::{Adopted, NodeConfig, Policies, Things};
+pub use config::{Adopted, AuditWitness, GovernanceTerms, NodeConfig, Policies, Things};
 pub use error::{NodeError, PolicyError};
 pub use events::{Event, EventEntry, EventFollower, EventNews, Events, TaskCounts};
 pub use group_port::{GroupHook, MakeWorker};

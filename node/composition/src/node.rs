@@ -15,8 +15,8 @@ use althing_discovery::Discovery;
 use althing_execution::Host;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{MEMORY, Memories};
-use althing_governance::Governance;
-use althing_protocol::SecretKey;
+use althing_governance::{Governance, records};
+use althing_protocol::{SecretKey, hex};
 use althing_store::{Batch, Durability, Family, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -31,10 +31,11 @@ use crate::identity::Identity;
 use crate::keys::{self, HEARD_KEYS};
 use crate::known_peers::{self, KNOWN_PEERS};
 use crate::lan::LanPresence;
-use crate::orders::{ORDERS, Orders};
-use crate::owner::Owner;
+use crate::orders::{FOLLOWED, ORDERS, Orders};
+use crate::owner::{self, Owner};
 use crate::publish::{self, AGENTS};
 use crate::revocations::{INSTALLED, REVOKED, Revocations, WORKFLOWS};
+use crate::rollouts::{self, ROLLOUT_CONVERSATIONS, ROLLOUTS, Rollouts};
 use crate::trust::{TRUSTED, TrustedPeers};
 
 /// What a node's store keeps, without what is kept for its operations.
@@ -48,7 +49,7 @@ pub const FAMILIES: [Family; OWN.len() + althing_governance::FAMILIES.len()] = {
     all
 };
 /// What a node's store keeps of its own parts.
-const OWN: [Family; 26] = [
+const OWN: [Family; 29] = [
     TASKS,
     TASK_SUMMARIES,
     ANSWERS,
@@ -75,6 +76,9 @@ const OWN: [Family; 26] = [
     WORKFLOWS,
     KNOWN_PEERS,
     ORDERS,
+    FOLLOWED,
+    ROLLOUTS,
+    ROLLOUT_CONVERSATIONS,
 ];
 /// Grants and memberships are renewed at half of their life.
 const RENEW: Duration = Duration::from_millis(publish::GRANT_MS / 2);
@@ -126,6 +130,8 @@ pub struct Node {
     pub identity: Arc<Identity>,
     /// Its agents.
     pub agents: Agents,
+    /// Those of which several versions divide the calls.
+    pub rollouts: Arc<Rollouts>,
     /// What its agents are bound to.
     pub bindings: Arc<Bindings>,
     /// Releases that their publishers revoked, and what was installed.
@@ -209,7 +215,8 @@ impl Node {
         let tools = agents::follow_tools(&self.agents, self.config.adopted.check);
         let orders = Box::pin(async { tokio::join!(self.orders.gossip(), self.follow_orders()) });
         let governing = Box::pin(self.governance.run());
-        let agents = async { tokio::join!(self.renew_when_due(), tools, orders, governing) };
+        let rollouts = Box::pin(rollouts::follow(self));
+        let agents = async { tokio::join!(self.renew_when_due(), tools, orders, governing, rollouts) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, noting);
     }
 
@@ -311,8 +318,28 @@ impl Node {
         }
     }
 
+    /// Records what the owner changed since the node recorded it last: profiles of tools in its configuration, and keys.
+    ///
+    /// # Errors
+    /// [`NodeError::Unrecorded`].
+    pub(crate) async fn record_settings(&self) -> Result<(), NodeError> {
+        let ports = &self.host.ports;
+        let profiles = match ports.effects.is_empty() && ports.profiles.is_empty() {
+            true => String::new(),
+            false => serde_json::to_string(&(&ports.effects, &ports.profiles))?,
+        };
+        records::setting(&self.governance, "profiles", "", &profiles).await?;
+        let keys = keys_of(&self.owner());
+        Ok(records::setting(&self.governance, "keys", &keys, &keys).await?)
+    }
+
     async fn owner_changed(&self, owner: Owner) -> Result<(), NodeError> {
         let now_ms = self.clock.now_ms();
+        let now = keys_of(&owner);
+        // What the owner did holds, whether it can be recorded or not: it is recorded when the node starts again.
+        if let Err(error) = records::setting(&self.governance, "keys", &now, &now).await {
+            tracing::error!(%error, "a change of the owner's keys is not on record");
+        }
         let revoked = owner.log.revoked();
         keys::apply_owner_keys(self.communication.keys(), &owner, now_ms);
         if revoked {
@@ -355,6 +382,7 @@ impl Node {
         self.hosting.end_turns();
         let _ = tokio::time::timeout(TOLD, self.drained()).await;
         self.host.stop_all().await;
+        self.agents.record_ends().await;
         self.groups.shut_down().await;
         if let Err(error) = known_peers::write_changed(self.store.as_ref(), &self.discovery).await {
             tracing::warn!(%error, "the newest of the peers that are worth remembering were not stored");
@@ -372,6 +400,11 @@ impl Node {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// The keys of an owner, as they are recorded: the key of now, and the head of the log of all changes.
+fn keys_of(owner: &Owner) -> String {
+    format!("{} {}", owner::key_name(owner.key.public()), hex(&owner.log.head()))
 }
 
 #[cfg(test)]

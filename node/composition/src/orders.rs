@@ -7,7 +7,7 @@ mod port;
 mod rates;
 mod service;
 
-pub use ledger::{ORDERS, ORDERS_PROTOCOL, OrderReport, Orders};
+pub use ledger::{FOLLOWED, ORDERS, ORDERS_PROTOCOL, OrderReport, Orders};
 pub use policy_sets::{NodePolicySet, PolicySetStanding};
 pub use port::PolicySets;
 pub(crate) use service::serve;

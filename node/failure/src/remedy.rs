@@ -109,6 +109,8 @@ pub enum CallStep {
         /// The number of the step in its turn.
         step: u32,
     },
+    /// Look what the turns of the task of that id did.
+    ShowLineage(String),
 }
 
 /// A step in a group that the node belongs to.

@@ -30,6 +30,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
+use futures::future::BoxFuture;
 use routes::{Answer, Route, Routes, Served, Tag};
 use serde_json::{Value, json};
 
@@ -64,6 +65,8 @@ pub(crate) struct Gateway {
     table: Vec<Served>,
     /// That as OpenAPI, once somebody asked: without tokens, and with.
     openapi: [OnceLock<Value>; 2],
+    /// Tells the layers of the node, if something does.
+    layers: Option<TellLayers>,
 }
 
 /// The routes that need the token, if one is set. A face adds its own here.
@@ -137,8 +140,16 @@ fn table() -> Vec<Served> {
     of(about::open(), false).chain(of(guarded(), true)).collect()
 }
 
+/// Gives the layers of the node as YAML.
+pub type TellLayers = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
+
 /// All routes. `key` is the node's and signs agent cards.
 pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
+    router_with(calls, key, access, None)
+}
+
+/// The same, of a node that tells its layers (`/osi.yaml`).
+pub fn router_with(calls: Calls, key: SecretKey, access: Access, layers: Option<TellLayers>) -> Router {
     let access = Arc::new(access);
     let wot = wot::Wot::default();
     let gateway = Arc::new(Gateway {
@@ -149,6 +160,7 @@ pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
         budget: Arc::default(),
         table: table(),
         openapi: Default::default(),
+        layers,
     });
     let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal, client::asker)
         .merge(althing_grpc::routes(Arc::new(Grpc(gateway.clone()))));

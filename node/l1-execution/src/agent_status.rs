@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::agent::AgentState;
 use crate::containment::Containment;
 use crate::definition::Unfit;
+use crate::finding_counts::FindingCount;
 use crate::hard::HardStatus;
 
 /// The status of an agent.
@@ -36,6 +37,8 @@ pub struct AgentStatus {
     pub unfit: BTreeMap<String, Unfit>,
     /// The services that did not accept its credentials when it asked them last.
     pub unauthorised: Vec<String>,
+    /// What was found of its turns since it was started.
+    pub findings: Vec<FindingCount>,
 }
 
 /// Turns of an agent.

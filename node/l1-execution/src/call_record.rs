@@ -7,6 +7,7 @@ use serde_json::Value;
 use tracing::Span;
 
 use crate::context;
+use crate::run_notes::CallFacts;
 use crate::tool_error::ToolError;
 
 /// The record of one call.
@@ -21,11 +22,18 @@ pub struct CallRecord {
     pub arguments: String,
     /// Hash of its result, when there was one.
     pub result: Option<String>,
+    /// Whether the result is not what the tool's definition says of it (`outputSchema`).
+    #[serde(skip_serializing_if = "is_false")]
+    pub breaks_schema: bool,
     /// How long it took.
     pub took_us: u64,
     /// `done`, `error` (of the tool), `denied`, `changed` (not the tool that was bound), `superseded` (the turn's group task
     /// was given to another member) or `failed`.
     pub outcome: &'static str,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl CallRecord {
@@ -36,6 +44,7 @@ impl CallRecord {
             definition: definition.unwrap_or_default(),
             arguments: String::new(),
             result: None,
+            breaks_schema: false,
             took_us: 0,
             outcome: "failed",
         }
@@ -59,6 +68,19 @@ impl CallRecord {
                 otel.status_description = tracing::field::Empty,
             )
         })
+    }
+
+    /// What is noted of it, for the record of its turn: with the agent and the task, where another agent was called.
+    pub(crate) fn facts(&self, callee: Option<(String, String)>) -> CallFacts {
+        CallFacts {
+            tool: self.tool.clone(),
+            definition: self.definition.clone(),
+            arguments: self.arguments.clone(),
+            result: self.result.clone(),
+            outcome: self.outcome,
+            breaks_schema: self.breaks_schema,
+            callee,
+        }
     }
 
     /// Notes how the call ended, here and in its span.

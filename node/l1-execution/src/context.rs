@@ -11,6 +11,7 @@ use crate::hidden::HiddenTexts;
 use crate::journal::{Journal, TurnRights};
 use crate::lease::{Lease, Superseded};
 use crate::notes::SessionNotes;
+use crate::run_notes::RunNotes;
 
 /// The context of one turn.
 #[derive(Clone, Default)]
@@ -35,6 +36,8 @@ pub(crate) struct CallContext {
     pub notes: Option<SessionNotes>,
     /// The texts that its agent is not shown. All copies are one.
     pub hidden: Arc<Mutex<HiddenTexts>>,
+    /// What it does, for the record that its task keeps.
+    pub run: RunNotes,
 }
 
 /// What is said of the data of a turn beside their content.
@@ -137,6 +140,11 @@ pub fn current_journal() -> Option<Arc<dyn Journal>> {
 /// Adds the label of what the turn that runs here is given.
 pub(crate) fn hear(label: Option<Label>) {
     current().attributes.hear(label);
+}
+
+/// Where what the turn that runs here does is noted; outside turns nobody reads that.
+pub(crate) fn run_notes() -> RunNotes {
+    CALL_CONTEXT.try_with(|turn| turn.run.clone()).unwrap_or_default()
 }
 
 /// The label of all that the turn that runs here was given by now, beside the call that it answers.

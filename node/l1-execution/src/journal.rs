@@ -124,6 +124,12 @@ pub trait Journal: Send + Sync + 'static {
         None
     }
 
+    /// Whether it has what was said in a turn that is over, for a test: nobody is asked, and nothing is spent, also where a step is
+    /// answered.
+    fn is_tape(&self) -> bool {
+        false
+    }
+
     /// Whether its turn was paused, since the node is being stopped: it goes on when the node is up again, and asks then for what
     /// it waits for now. What others do for it is not cancelled.
     fn is_paused(&self) -> bool {
@@ -243,7 +249,7 @@ pub enum JournalError {
     /// The turn makes another step than the one that the journal has at its place.
     #[error(
         "DIVERGED: step {seq} of the resumed turn is {came}, and it was {was} before its node ended. Nothing was called \
-         again; send the message again to begin anew"
+         again. Send the message again to begin anew; or have the owner of its node go on from one of its steps, within a day"
     )]
     Diverged {
         /// The number of the step.
@@ -256,7 +262,8 @@ pub enum JournalError {
     /// The agent was bound to other models, tools or code when the turn began.
     #[error(
         "VERSION_CHANGED: the agent is not the one that began this turn: its models, its tools or its code changed \
-         since. Nothing was called again; send the message again to begin anew"
+         since. Nothing was called again. Send the message again to begin anew; or have the owner of its node go on from one of \
+         its steps, within a day"
     )]
     VersionChanged,
     /// Nobody knows whether a call took place that must not be made twice.
@@ -299,6 +306,12 @@ pub enum JournalError {
     /// Somebody is asked about the next step, and the turn goes on when that is answered.
     #[error("{0}")]
     Parked(TurnRest),
+    /// The turn is told what a tape has, and asks for what is not on it.
+    #[error("NOT_ON_TAPE: {what}. Nothing was called; run the test live, or record the task anew")]
+    NotOnTape {
+        /// What it asked, and what the tape has of that.
+        what: String,
+    },
     /// A row could not be written.
     #[error(
         "the journal of this turn cannot be written; the log of its node says why, and then send the message again"

@@ -205,6 +205,11 @@ impl Known {
         pinned.or_else(|| self.fit.get(name)).map(Definition::hash)
     }
 
+    /// What the listed definition says of the tool's results, if it says anything.
+    pub fn output_schema(&self, name: &str) -> Option<serde_json::Value> {
+        self.fit.get(name)?.rest.get("outputSchema").cloned()
+    }
+
     /// The hash of the listed definition, if the tool may be called.
     pub fn listed(&self, name: &str) -> Result<Option<String>, Unfit> {
         match self.unfit.get(name) {

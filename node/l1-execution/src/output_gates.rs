@@ -1,11 +1,17 @@
 //! Which gates the outputs of a turn pass.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use althing_protocol::{AgentRef, Contract};
+use althing_td::Effect;
 
-use crate::agent::OutputGate;
+use crate::agent::{AgentError, Output, OutputGate, Turn};
+use crate::finding_counts::FindingCounts;
 use crate::memory::{GroundingGate, Memory, Rule};
+use crate::run_notes::RunNotes;
+use crate::tools::Tools;
+use crate::verdicts::TurnVerdicts;
 
 /// A turn whose outputs may have to pass gates.
 #[derive(Clone, Copy)]
@@ -24,6 +30,69 @@ pub struct GatedTurn<'a> {
     pub notes: bool,
     /// Whether the agent itself words its failures.
     pub own_failures: bool,
+    /// The tools that its contract names; in a gate they are called as system calls of the turn.
+    pub tools: &'a Arc<Tools>,
+    /// How long the turn may take, if it has a limit.
+    pub within: Option<Duration>,
+    /// Where gates tell what they refuse of it, if its task is kept.
+    pub verdicts: Option<&'a TurnVerdicts>,
+    /// Where what is found of the turns of this version is counted.
+    pub findings: &'a Arc<FindingCounts>,
+    /// What the turn does, as it is noted.
+    pub run: &'a RunNotes,
+    /// Whether it is a message to a hard real-time agent, which its next job answers.
+    pub is_hard: bool,
+}
+
+impl Tools {
+    /// What a tool (`server/tool`) does outside if it is called once more, as the node or else the agent's file says it.
+    #[must_use]
+    pub fn effect_of(&self, tool: &str) -> Effect {
+        self.effects.of(tool)
+    }
+}
+
+/// What is counted of a turn whose answer a gate refused.
+pub const ANSWER_REFUSED: &str = "answer-refused";
+
+/// Runs a turn whose outputs pass gates; and once more, as often as a gate says, with what it refused.
+pub(crate) async fn judged<F: Future<Output = Result<(), AgentError>>>(
+    turn: Turn,
+    out: Output,
+    may_repeat: impl Fn() -> bool,
+    findings: &FindingCounts,
+    run: impl Fn(Turn, Output) -> F,
+) -> Result<(), AgentError> {
+    out.admit(&turn.message)?;
+    let task = turn.task_id.clone();
+    if !out.may_repair() {
+        let ended = Box::pin(run(turn, out.clone())).await;
+        return release(&out, ended, (findings, &task)).await;
+    }
+    let mut attempt = turn.clone();
+    loop {
+        // Boxed, or the future of each turn would have room for one more.
+        let ended = Box::pin(run(attempt, out.clone())).await;
+        let Err(error) = release(&out, ended, (findings, &task)).await else { return Ok(()) };
+        match out.repair().filter(|_| may_repeat()) {
+            Some(repair) => attempt = Turn { message: repair.beside(turn.message.clone()), ..turn.clone() },
+            None => return Err(error),
+        }
+    }
+}
+
+/// Shows what the gates release of a turn that ended so, and counts it if they refuse that.
+async fn release(
+    out: &Output,
+    ended: Result<(), AgentError>,
+    (findings, task): (&FindingCounts, &str),
+) -> Result<(), AgentError> {
+    let is_done = ended.is_ok();
+    let released = out.release(ended).await;
+    if is_done && released.as_ref().is_err_and(|error| *error != AgentError::Cancelled) {
+        findings.add(ANSWER_REFUSED, task);
+    }
+    released
 }
 
 /// Makes the gates of a turn when it begins, in the order in which its outputs pass them. Without any, outputs are shown as they

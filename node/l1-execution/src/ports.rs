@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use crate::agent::Agent;
 use crate::agents::{self, AgentCalls, AgentServer};
 use crate::effects::Effects;
+use crate::grants::{AskGrant, all_grants};
 use crate::groups::{self, GroupServer, GroupTasks};
 use crate::hrt::Template;
 use crate::kernel::Kernel;
@@ -122,6 +123,8 @@ pub struct Ports {
     pub groups: Option<Arc<dyn GroupTasks>>,
     /// Makes the gate of system calls.
     pub gate: MakeGate,
+    /// Decides what agents are given when they start.
+    pub grants: AskGrant,
     /// Makes the gates of a turn's outputs.
     pub output_gates: MakeOutputGates,
     /// Serves system calls to programs.
@@ -144,6 +147,7 @@ impl Ports {
             agents: None,
             groups: None,
             gate: contract_gates(),
+            grants: all_grants(),
             output_gates: contract_output_gates(),
             serve_calls: None,
         }
@@ -180,7 +184,8 @@ impl Ports {
         let gate = (self.gate)(&agent, contract, &self.statements(file));
         let effects = Effects { node: self.effects.clone(), file: file.effects.clone() };
         let profiles = Profiles { node: self.profiles.clone(), file: file.profiles.clone() };
-        Ok(Tools::new(agent, servers, gate).with_effects(effects).with_profiles(profiles))
+        let tools = Tools::new(agent, servers, gate).with_effects(effects).with_profiles(profiles);
+        Ok(tools.with_checks(&contract.verify))
     }
 
     /// The system calls of a program, where the contract of its agent permits any.

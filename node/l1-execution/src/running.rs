@@ -108,7 +108,16 @@ impl<A> RunningAgents<A> {
         state.agents.remove(&agent)
     }
 
-    /// The versions of an agent that run, in the order in which they were started.
+    /// Lets a version that runs be the one that the agent's name means; the others stay in their order.
+    pub fn prefer(&self, agent: &AgentRef) {
+        let mut state = self.lock();
+        let Some(versions) = state.order.get_mut(agent.name()) else { return };
+        if let Some(at) = versions.iter().position(|version| version == agent) {
+            versions[..=at].rotate_right(1);
+        }
+    }
+
+    /// The versions of an agent that run, the one first that its name means, then in the order in which they were started.
     pub fn versions(&self, name: &str) -> Vec<AgentRef> {
         self.lock().order.get(name).cloned().unwrap_or_default()
     }
@@ -162,6 +171,14 @@ mod tests {
         assert_eq!(shown((&agent("9.0.1")).into()), None);
         assert_eq!(running.versions("echo"), [first.clone(), second.clone()]);
         assert_eq!(running.all(), [(second.clone(), "second"), (first.clone(), "first")]);
+
+        running.prefer(&second);
+        assert_eq!(shown("echo".into()), Some("second"));
+        assert_eq!(running.versions("echo"), [second.clone(), first.clone()]);
+        running.prefer(&agent("9.0.1"));
+        assert_eq!(shown("echo".into()), Some("second"), "what does not run is not preferred");
+        running.prefer(&first);
+        assert_eq!(running.versions("echo"), [first.clone(), second.clone()]);
 
         assert_eq!(running.remove((&first).into()), Some("first"));
         assert_eq!(running.remove((&first).into()), None, "it is stopped once");

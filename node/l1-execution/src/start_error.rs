@@ -86,6 +86,14 @@ pub enum StartError {
         /// Why.
         reason: EmbedderError,
     },
+    /// Whoever decides on that does not let it have something that it needs to start.
+    #[error("agent {name:?} cannot be run: {reason}")]
+    Forbidden {
+        /// Which agent.
+        name: String,
+        /// What, and why not.
+        reason: String,
+    },
     /// Nothing satisfies a clause of its contract.
     #[error("agent {name:?} is not bound: {reason}")]
     Unbound {

@@ -210,6 +210,10 @@ impl Journal for JournalGuard {
         self.journal.replay().map(|_| self as &dyn Replay)
     }
 
+    fn is_tape(&self) -> bool {
+        self.journal.is_tape()
+    }
+
     fn is_paused(&self) -> bool {
         self.journal.is_paused()
     }

@@ -25,13 +25,16 @@ pub use althing_td::HandoffFile;
 pub use journal::{SESSION_HEADS, SESSION_ROWS};
 pub use machine::moves::{MoveError, Signer, TaskPack};
 pub use machine::record::{Scope, ScopeError};
-pub use machine::session::{GroupAttempt, RowKind, RowSummary};
+pub use machine::run::{DigestCheck, RunCall, RunCallee, RunRecord};
+pub use machine::session::{GroupAttempt, RecordedStep, RecordedTurn, RowKind, RowSummary, call_digest};
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{Follower, REMOTE_TASKS, Remote, STALE, TaskHome};
 pub use tasks::{
-    ANSWERS, AgentFigures, CallDoubt, DURATION_BOUNDS_S, DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT,
-    HandoffCall, HandoffError, HandoffProgress, HandoffService, HandoffState, HandoffWay, HandoverError, HostedAgent,
-    Recheck, Resolution, ResolutionError, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES,
-    TASKS, TaskService, TaskStoreError, Tenure, Tenures, TurnEnd, TurnSteps, freeze, is_handoff, thaw,
+    ANSWERS, AgentFigures, CallDoubt, CountOutcomes, DURATION_BOUNDS_S, DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN,
+    HANDOFFS_OUT, HandoffCall, HandoffError, HandoffProgress, HandoffService, HandoffState, HandoffWay, HandoverError,
+    HostedAgent, REHEARSAL_MAX, Recheck, Rehearsal, RehearsalError, Resolution, ResolutionError, RestartRefusal,
+    Script, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES, TASKS, TaskRefusal, TaskRuns,
+    TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCourse, TurnEnd, TurnOutcome, TurnSteps,
+    TurnTimes, VerdictError, freeze, is_handoff, thaw,
 };

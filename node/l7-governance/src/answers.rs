@@ -1,6 +1,7 @@
 //! Answers of people.
 
 use althing_protocol::audit::AnswerWord;
+use althing_protocol::hex;
 use althing_store::{Batch, Durability};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::consents::Consents;
 use crate::consultation;
 use crate::error::AnswerError;
 use crate::governance::Governance;
-use crate::leaves::{self, digest_of_hex};
+use crate::leaves::{self, OwnerChange, digest_of_hex};
 use crate::machine::consent::{AskId, Need, Question, Speaker, StandingYes, Template, escaped};
 use crate::machine::key::PersonSignature;
 use crate::machine::people::People;
@@ -70,26 +71,40 @@ impl Governance {
         self.consents().standing.iter().cloned().collect()
     }
 
-    /// Takes a standing yes back; false where there is none of that id.
+    /// Takes a standing yes back: the owner's, or that of whoever gave it. It counts for nothing from then on. Gives what it was;
+    /// nothing where there is none of that id.
     ///
     /// # Errors
     /// [`AnswerError`]; it stays.
-    pub async fn withdraw_standing(&self, id: &str) -> Result<bool, AnswerError> {
+    pub async fn withdraw_standing(&self, id: &str, by: Actor) -> Result<Option<StandingYes>, AnswerError> {
         let id = ask_id(id).ok_or_else(|| AnswerError::Id(escaped(id, 40)))?;
         let _writing = self.writing().lock().await;
         let mut next = (*self.consents()).clone();
-        if !next.standing.withdraw(&id) {
-            return Ok(false);
-        }
+        let Some(yes) = next.standing.iter().find(|yes| yes.id == id).cloned() else { return Ok(None) };
+        let person = match by {
+            Actor::Owner => self.people_now().0.owner().to_owned(),
+            // It only makes less possible, so that nobody has to sign it.
+            Actor::Person { name, .. } if name == yes.person => name,
+            Actor::Person { .. } => return Err(AnswerError::NotGiver(yes.person)),
+        };
+        next.standing.withdraw(&id);
         let mut batch = Batch::new();
         next.put_standing(&id, &mut batch);
-        let person = self.people_now().0.owner().to_owned();
-        let leaf = leaves::changed("standing yes", &person, self.now_ms(), (&althing_protocol::hex(&id), "withdrawn"));
-        batch.append(self.audit().entry(leaf)?);
+        let what = OwnerChange { what: "standing yes", agent: None, before: &outlined(&yes), after: "withdrawn" };
+        batch.append(self.audit().entry_at_least(leaves::owner_changed(what, &person, self.now_ms()))?);
         self.write(batch, Durability::Synced).await?;
         self.publish(next);
-        Ok(true)
+        Ok(Some(yes))
     }
+}
+
+/// A standing yes in words, for the record of its end.
+fn outlined(yes: &StandingYes) -> String {
+    let StandingYes { id, person, template, until_ms, left, .. } = yes;
+    let fixed = template.fixed.iter().map(|(name, value)| format!("\n{name} = {value}")).collect::<String>();
+    let free = template.free.iter().map(|name| format!("\n{name} = anything")).collect::<String>();
+    let (agent, action) = (&template.agent, &template.action);
+    format!("{} of {person}: {action} by {agent}, {left} times until {until_ms}{fixed}{free}", hex(id))
 }
 
 fn add_standing(

@@ -8,6 +8,7 @@ use althing_protocol::{PublicKey, PublisherId};
 use althing_store::{Family, Store};
 
 use crate::audit::{self, SignCheckpoint};
+use crate::machine::node_profile::NodeProfile;
 
 /// Questions to people, what was shown of them, and what was last agreed to.
 pub(crate) const ASKS: Family = Family("governance.asks");
@@ -18,19 +19,20 @@ pub(crate) const DEFINITIONS: Family = Family("governance.definitions");
 /// The newest decisions.
 pub(crate) const DECISIONS: Family = Family("governance.decisions");
 
+/// What is configured beside the files of governance, as it was when it was recorded last.
+pub(crate) const SETTINGS: Family = Family("governance.settings");
+
 /// What the store of a node with governance has besides.
-pub const FAMILIES: [Family; 4 + audit::FAMILIES.len()] = {
-    let mut all = [ASKS; 4 + audit::FAMILIES.len()];
-    all[1] = STANDING;
-    all[2] = DEFINITIONS;
-    all[3] = DECISIONS;
+pub const FAMILIES: [Family; OWN.len() + audit::FAMILIES.len()] = {
+    let mut all = [ASKS; OWN.len() + audit::FAMILIES.len()];
     let mut at = 0;
-    while at < audit::FAMILIES.len() {
-        all[4 + at] = audit::FAMILIES[at];
+    while at < all.len() {
+        all[at] = if at < OWN.len() { OWN[at] } else { audit::FAMILIES[at - OWN.len()] };
         at += 1;
     }
     all
 };
+const OWN: [Family; 5] = [ASKS, STANDING, DEFINITIONS, DECISIONS, SETTINGS];
 
 /// How long people have for an answer, milliseconds (24 h); silence until then is a denial.
 pub const ASK_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -52,4 +54,6 @@ pub struct Ports {
     pub folder: Option<PathBuf>,
     /// Signs checkpoints of the audit log.
     pub sign: SignCheckpoint,
+    /// What is demanded of the node.
+    pub profile: NodeProfile,
 }

@@ -7,7 +7,7 @@ use althing_call::{
     Consent, Decide, Decision, IncomingRequest, Judgement, OperationError, OutgoingRequest, Principal, Service,
 };
 use althing_discovery::TrustRelation;
-use althing_policy::{EntityName, Gate, Kind};
+use althing_policy::{EntityName, Gate, Kind, Verdict};
 use althing_protocol::audit::CallTerms;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentId, Label, PublisherId, digest, hex};
@@ -15,12 +15,18 @@ use althing_store::Batch;
 use futures::FutureExt as _;
 use serde_json::{Map, Value, json};
 
+use crate::act::Act;
+use crate::admission::{PolicyRefusal, admit};
 use crate::consultation::{self, Case, Consultation};
-use crate::governance::{Governance, by_policies, person_of};
+use crate::decisions::DecisionRecord;
+use crate::desk::by_policies;
+use crate::governance::{Governance, person_of};
+use crate::leaves::{self, MessageFacts};
 use crate::machine::arguments::arguments_digest;
-use crate::machine::rules::{Statement, Wants};
+use crate::machine::rules::{Rule, Statement, Wants};
 use crate::machine::taint::{Origin, Taint};
 use crate::policies::PolicyRequest;
+use crate::records;
 
 /// What a message is called where people are asked about it.
 const ACTION: &str = "call";
@@ -67,6 +73,10 @@ impl Decide for PolicyDecide {
             {
                 let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
                 self.judge(judged, self.passage((agent, version), principals, (None, label), Recourse::Person))
+            }
+            OutgoingRequest::HandOver { from, to, label } if self.is_loaded() && !is_refused(&judged) => {
+                let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
+                hand_over(self.governance.clone(), judged, (from.clone(), to.clone(), label))
             }
             _ => judged,
         }
@@ -166,31 +176,97 @@ impl PolicyDecide {
     }
 }
 
+/// Whether work may go to another agent. Nobody is asked: whoever gives it away would wait for an answer of theirs.
+fn hand_over(governance: Governance, judged: Judgement, (from, to, label): (AgentId, AgentId, Label)) -> Judgement {
+    Judgement::Later(
+        async move {
+            match judged.decision().await {
+                Decision::Allow => {
+                    let asked = admit(&governance, &Act::HandOver { from: &from, to: &to, label }).await;
+                    let refused = |forbidden: PolicyRefusal| OperationError::caller_not_allowed(forbidden.to_string());
+                    Decision::from(asked.map_err(refused))
+                }
+                other => other,
+            }
+        }
+        .boxed(),
+    )
+}
+
 fn is_refused(judged: &Judgement) -> bool {
     matches!(judged, Judgement::Now(Decision::Deny(_) | Decision::Ask(_)))
 }
 
 fn by_policy(governance: &Governance, passage: Passage) -> Judgement {
-    let said = by_policies(governance, &passage.request);
-    match said.map(|(statement, _)| statement) {
-        None | Some(Statement::Permit) => Judgement::Now(Decision::Allow),
-        Some(Statement::Deny(reason)) => Judgement::Now(Decision::Deny(OperationError::caller_not_allowed(reason))),
-        Some(Statement::Ask(wants)) => match passage.recourse {
+    let Some((statement, verdict)) = by_policies(governance, &passage.request) else {
+        return Judgement::Now(Decision::Allow);
+    };
+    let denied = |governance: &Governance, passage: Passage, verdict: Option<Verdict>, reason: String| {
+        let governance = governance.clone();
+        let denied = async move { deny(&governance, &passage, verdict.as_ref(), (Rule::Policy, reason)).await };
+        Judgement::Later(denied.boxed())
+    };
+    match statement {
+        Statement::Permit => {
+            // What is about a task was decided when that began, and is done again and again.
+            if passage.recourse != Recourse::Nothing {
+                note(governance, &passage, verdict.as_ref(), ("permit", None, ""));
+            }
+            Judgement::Now(Decision::Allow)
+        }
+        Statement::Deny(reason) => denied(governance, passage, verdict, reason),
+        Statement::Ask(wants) => match passage.recourse {
             Recourse::Person => {
                 let governance = governance.clone();
-                Judgement::Later(async move { ask_about(&governance, &passage, &wants).await }.boxed())
+                let asked = async move { ask_about(&governance, &passage, verdict.as_ref(), &wants).await };
+                Judgement::Later(asked.boxed())
             }
             Recourse::Nothing => Judgement::Now(Decision::Allow),
             Recourse::Denial => {
                 let why = "the owner's policies ask about it, and nobody can be asked about tasks of groups: permit or forbid it";
-                Judgement::Now(Decision::Deny(OperationError::caller_not_allowed(why)))
+                denied(governance, passage, verdict, why.to_owned())
             }
         },
     }
 }
 
+/// Remembers what was decided about a message.
+fn note(
+    governance: &Governance,
+    passage: &Passage,
+    verdict: Option<&Verdict>,
+    (answer, rule, reason): (&str, Option<Rule>, &str),
+) {
+    let at = (governance.policies().digest(), governance.now_ms());
+    governance.decision_log().note(DecisionRecord::of(&passage.request, verdict, (answer, rule, reason), at));
+}
+
+/// Denies a message, on record.
+async fn deny(
+    governance: &Governance,
+    passage: &Passage,
+    verdict: Option<&Verdict>,
+    (rule, reason): (Rule, String),
+) -> Decision {
+    note(governance, passage, verdict, ("deny", Some(rule), reason.as_str()));
+    let request = &passage.request;
+    let sender = [request.principal.to_string()];
+    let deciding: Vec<String> = verdict.map(|verdict| verdict.policies.iter().cloned().collect()).unwrap_or_default();
+    let facts = MessageFacts {
+        callee: &passage.callee,
+        principals: if passage.principals.is_empty() { sender.as_slice() } else { passage.principals.as_slice() },
+        person: request.person.as_deref().unwrap_or_default(),
+        policy: governance.policies().digest(),
+        deciding: &deciding,
+        label: request.label,
+        at_ms: governance.now_ms(),
+    };
+    records::at_least(governance, leaves::refused_message(ACTION, &facts), "the denial of a message").await;
+    Decision::Deny(OperationError::caller_not_allowed(reason))
+}
+
 /// Uses the yes of somebody for a message, or asks for it.
-async fn ask_about(governance: &Governance, passage: &Passage, wants: &Wants) -> Decision {
+async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&Verdict>, wants: &Wants) -> Decision {
     let Passage { request, callee, principals, .. } = passage;
     let arguments: Value = json!({ "from": request.principal.to_string(), "to": callee.to_string() });
     let terms = CallTerms {
@@ -214,9 +290,13 @@ async fn ask_about(governance: &Governance, passage: &Passage, wants: &Wants) ->
         is_resumable: true,
     };
     match consultation::consult(governance, &case, wants, |_| Ok(Batch::new())).await {
-        Consultation::Given { .. } => Decision::Allow,
-        Consultation::Denied(reason) => Decision::Deny(OperationError::caller_not_allowed(reason)),
+        Consultation::Given { .. } => {
+            note(governance, passage, verdict, ("permit", None, "people agreed"));
+            Decision::Allow
+        }
+        Consultation::Denied(reason) => deny(governance, passage, verdict, (Rule::People, reason)).await,
         Consultation::Waits(id) => {
+            note(governance, passage, verdict, ("ask", None, wants.consent.join("; ").as_str()));
             let to = format!("a message to {callee} (question {}); send it again when it was answered", hex(&id));
             Decision::Ask(Consent { to })
         }

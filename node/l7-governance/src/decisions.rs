@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use althing_policy::{Answer, Decision, Demand, EntityName, Gate, PolicySet, World, differences};
+use althing_policy::{Answer, Decision, Demand, EntityName, Gate, Verdict, differences};
 use althing_protocol::{Digest, Label, cbor};
 use althing_store::{Batch, Range, Store};
 use minicbor::{Decode, Encode};
@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::config::DECISIONS;
 use crate::error::OpenError;
-use crate::policies::PolicyRequest;
+use crate::machine::rules::Rule;
+use crate::policies::{PolicyRequest, SetDraft};
 
 /// Decisions that are remembered.
 pub const DECISIONS_MAX: u64 = 4_096;
@@ -77,6 +78,39 @@ pub struct DecisionRecord {
     pub labels: Option<String>,
 }
 
+impl DecisionRecord {
+    /// What was decided of a request, outside of tasks; `policy` is what the policies said.
+    pub(crate) fn of(
+        request: &PolicyRequest,
+        policy: Option<&Verdict>,
+        (answer, rule, reason): (&str, Option<Rule>, &str),
+        (set, at_ms): (Option<Digest>, u64),
+    ) -> DecisionRecord {
+        let demands = policy.map(|verdict| match &verdict.answer {
+            Answer::Ask(demands) => demands.iter().map(demand_text).collect(),
+            Answer::Permit | Answer::Deny => Vec::new(),
+        });
+        DecisionRecord {
+            at_ms,
+            principal: request.principal.to_string(),
+            gate: request.gate.word().to_owned(),
+            resource: request.resource.to_string(),
+            arguments: arguments(&request.arguments),
+            label: request.label,
+            person: request.person.clone(),
+            answer: answer.to_owned(),
+            rule: rule.map(|rule| rule.word().to_owned()),
+            reason: reason.to_owned(),
+            policy_answer: policy.map(|verdict| verdict.answer.word().to_owned()),
+            demands: demands.unwrap_or_default(),
+            policies: policy.map(|verdict| verdict.policies.iter().cloned().collect()).unwrap_or_default(),
+            set,
+            task: String::new(),
+            labels: None,
+        }
+    }
+}
+
 /// A decision that another set turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turnabout {
@@ -88,6 +122,26 @@ pub struct Turnabout {
     pub becomes: &'static str,
     /// The policies of the other set that decide.
     pub policies: Vec<String>,
+}
+
+/// Decisions as the store has them, and how many it lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewestDecisions {
+    /// Each with its number, the newest first.
+    pub records: Vec<(u64, DecisionRecord)>,
+    /// How many rows cannot be read: what was decided there is not known any more.
+    pub damaged: usize,
+}
+
+/// What another set of policies would turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyDiff {
+    /// The decisions that it turns, the oldest first.
+    pub turned: Vec<Turnabout>,
+    /// How many decisions could not be looked at, as their arguments were too long to be remembered.
+    pub unread: usize,
+    /// How many rows cannot be read.
+    pub damaged: usize,
 }
 
 /// The ring.
@@ -136,23 +190,33 @@ impl Decisions {
         batch
     }
 
-    /// One decision.
-    pub(crate) fn get(&self, store: &dyn Store, number: u64) -> Option<DecisionRecord> {
+    /// One decision; nothing where it is forgotten.
+    pub(crate) fn get(&self, store: &dyn Store, number: u64) -> Result<Option<DecisionRecord>, OpenError> {
         if let Some(record) = self.ring().waiting.get(&number) {
-            return Some(record.clone());
+            return Ok(Some(record.clone()));
         }
-        decode(&store.read(DECISIONS, &number.to_be_bytes()).ok()??)
+        let key = number.to_be_bytes();
+        let Some(row) = store.read(DECISIONS, &key)? else { return Ok(None) };
+        let record = decode(&row).ok_or_else(|| OpenError::Decision { number: number.to_string() })?;
+        Ok(Some(record))
     }
 
-    /// All of them, the newest first, at most so many.
-    pub(crate) fn newest(&self, store: &dyn Store, most: usize) -> Result<Vec<(u64, DecisionRecord)>, OpenError> {
+    /// All of them, the newest first, at most so many; and how many rows cannot be read.
+    pub(crate) fn newest(&self, store: &dyn Store, most: usize) -> Result<NewestDecisions, OpenError> {
         let waiting: Vec<_> =
             self.ring().waiting.iter().rev().map(|(number, record)| (*number, record.clone())).take(most).collect();
-        let rows = store.scan(DECISIONS, Range::all(most).reversed())?;
-        let stored = rows.iter().filter_map(|(key, row)| {
-            Some((u64::from_be_bytes(<[u8; 8]>::try_from(key.as_slice()).ok()?), decode(row)?))
-        });
-        Ok(waiting.into_iter().chain(stored).take(most).collect())
+        let mut newest = NewestDecisions { records: waiting, damaged: 0 };
+        for (key, row) in store.scan(DECISIONS, Range::all(most).reversed())? {
+            if newest.records.len() + newest.damaged >= most {
+                break;
+            }
+            let number = <[u8; 8]>::try_from(key.as_slice()).ok().map(u64::from_be_bytes);
+            match number.zip(decode(&row)) {
+                Some(known) => newest.records.push(known),
+                None => newest.damaged += 1,
+            }
+        }
+        Ok(newest)
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -166,13 +230,13 @@ fn decode(row: &[u8]) -> Option<DecisionRecord> {
 }
 
 /// The arguments of a request, as far as they are remembered.
-pub(crate) fn arguments(arguments: &Map<String, Value>) -> Option<String> {
+fn arguments(arguments: &Map<String, Value>) -> Option<String> {
     let text = crate::machine::arguments::canonical(&Value::Object(arguments.clone()));
     (text.len() <= ARGUMENTS_BYTES_MAX).then_some(text)
 }
 
 /// How a demand is remembered.
-pub(crate) fn demand_text(demand: &Demand) -> String {
+fn demand_text(demand: &Demand) -> String {
     match demand {
         Demand::Consent { why } => format!("consent:{why}"),
         Demand::SignOff { count, role } => format!("{count}:{role}"),
@@ -206,28 +270,25 @@ fn replayed(record: &DecisionRecord) -> Option<(PolicyRequest, Answer)> {
 }
 
 /// The decisions that a set turns, and how many could not be looked at.
-pub(crate) fn turned(set: &PolicySet, world: &World, records: Vec<(u64, DecisionRecord)>) -> (Vec<Turnabout>, usize) {
-    let all: BTreeMap<String, (u64, DecisionRecord, PolicyRequest, Answer)> = records
-        .iter()
-        .filter_map(|(id, record)| {
-            let (request, answer) = replayed(record)?;
-            Some((format!("{id:020}"), (*id, record.clone(), request, answer)))
-        })
-        .collect();
-    let decisions: Vec<Decision<'_>> = all
-        .iter()
-        .map(|(id, (_, _, request, answer))| Decision {
-            id: id.as_str(),
-            request: request.as_request(),
-            answer: answer.clone(),
-        })
-        .collect();
-    let turned = differences(set, world, &decisions).into_iter().filter_map(|difference| {
-        let (id, decision, ..) = all.get(difference.id)?;
-        let policies = difference.becomes.policies.iter().cloned().collect();
-        Some(Turnabout { id: *id, decision: decision.clone(), becomes: difference.becomes.answer.word(), policies })
-    });
-    (turned.collect(), records.len() - all.len())
+pub(crate) fn turned(draft: &SetDraft, records: Vec<(u64, DecisionRecord)>) -> (Vec<Turnabout>, usize) {
+    let (mut turned, mut unread) = (Vec::new(), 0);
+    for (id, decision) in records {
+        let Some((request, answer)) = replayed(&decision) else {
+            unread += 1;
+            continue;
+        };
+        let number = id.to_string();
+        let asked = Decision { id: &number, request: request.as_request(), answer };
+        // Each agent's tools are those of its own servers.
+        let found = differences(&draft.set, draft.world_of(&request.principal), &[asked]);
+        turned.extend(found.into_iter().map(|difference| Turnabout {
+            id,
+            decision: decision.clone(),
+            becomes: difference.becomes.answer.word(),
+            policies: difference.becomes.policies.iter().cloned().collect(),
+        }));
+    }
+    (turned, unread)
 }
 
 #[cfg(test)]
@@ -263,17 +324,34 @@ mod tests {
         let store = MemoryStore::new(&[DECISIONS]);
         let decisions = Decisions::open(&store).expect("it opens");
         let first = decisions.note(record(1));
-        assert_eq!(decisions.get(&store, first), Some(record(1)), "before it is written");
+        let get = |of: &Decisions| of.get(&store, first).expect("it is read");
+        assert_eq!(get(&decisions), Some(record(1)), "before it is written");
         store.write(decisions.rows(), Durability::Buffered).await.expect("it is written");
-        assert_eq!(decisions.get(&store, first), Some(record(1)));
+        assert_eq!(get(&decisions), Some(record(1)));
         let again = Decisions::open(&store).expect("it opens");
         assert_eq!(again.note(record(2)), first + 1);
         again.ring().next = first + DECISIONS_MAX;
         again.note(record(3));
         store.write(again.rows(), Durability::Buffered).await.expect("it is written");
-        assert_eq!(again.get(&store, first), None, "the oldest made room");
+        assert_eq!(get(&again), None, "the oldest made room");
         let newest = again.newest(&store, 8).expect("they are read");
-        assert_eq!(newest.iter().map(|(_, record)| record.at_ms).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(newest.records.iter().map(|(_, record)| record.at_ms).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(newest.damaged, 0);
+    }
+
+    #[tokio::test]
+    async fn a_row_that_cannot_be_read_is_said_and_hides_no_other() {
+        let store = MemoryStore::new(&[DECISIONS]);
+        let decisions = Decisions::open(&store).expect("it opens");
+        let (first, second) = (decisions.note(record(1)), decisions.note(record(2)));
+        store.write(decisions.rows(), Durability::Buffered).await.expect("it is written");
+        let mut damage = Batch::new();
+        damage.put(DECISIONS, second.to_be_bytes(), b"noise".as_slice());
+        store.write(damage, Durability::Buffered).await.expect("it is written");
+        let newest = decisions.newest(&store, 8).expect("they are read");
+        assert_eq!((newest.records, newest.damaged), (vec![(first, record(1))], 1));
+        let refused = decisions.get(&store, second).expect_err("it is damaged");
+        assert!(refused.to_string().contains(&format!("decision {second}")), "{refused}");
     }
 
     #[test]

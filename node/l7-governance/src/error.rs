@@ -6,6 +6,7 @@ use althing_td::PeopleFileError;
 
 use crate::audit::{AuditFault, AuditUnavailable};
 use crate::machine::consent::ConsentError;
+use crate::machine::node_profile::{NodeProfile, ProfileGap};
 
 /// Why governance does not start: without what it remembers it can decide nothing.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,12 @@ pub enum OpenError {
         /// The row's key, hexadecimal.
         key: String,
     },
+    /// One of the newest decisions.
+    #[error("what is kept of decision {number} is damaged: what was decided there is in the audit log alone")]
+    Decision {
+        /// Which decision, by its number.
+        number: String,
+    },
     /// The audit log.
     #[error(transparent)]
     Audit(#[from] AuditFault),
@@ -44,6 +51,14 @@ pub enum ChangeError {
     /// The file of people is wrong.
     #[error("the people stay as they were: {0}")]
     People(#[from] PeopleFileError),
+    /// The node's profile demands people that would be gone.
+    #[error("the people stay as they were, since this node has the profile {profile}: {gap}")]
+    Profile {
+        /// Which.
+        profile: NodeProfile,
+        /// What would be missing.
+        gap: ProfileGap,
+    },
     /// Only the owner changes them.
     #[error("{0:?} may not change this: only the owner of this node may, on this node")]
     NotOwner(String),
@@ -61,6 +76,23 @@ pub enum ChangeError {
     /// The store.
     #[error("nothing changed, since it could not be put on record: {0}")]
     Write(#[from] WriteError),
+    /// What the policies would be tried on.
+    #[error("the decisions that are remembered cannot be read: {0}")]
+    Decisions(Box<OpenError>),
+}
+
+/// Why something is not done that must be on record (`AUDIT_UNAVAILABLE`).
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The log takes nothing.
+    #[error("AUDIT_UNAVAILABLE: {0}")]
+    Audit(#[from] AuditUnavailable),
+    /// The store.
+    #[error("AUDIT_UNAVAILABLE: nothing can be recorded in the audit log: {0}")]
+    Write(#[from] WriteError),
+    /// The store.
+    #[error("AUDIT_UNAVAILABLE: what was recorded last cannot be read: {0}")]
+    Read(#[from] ReadError),
 }
 
 /// Why an answer does not count.
@@ -84,6 +116,9 @@ pub enum AnswerError {
         /// Who is said to have given it.
         said: String,
     },
+    /// Somebody takes back the standing yes of somebody else.
+    #[error("it stays: it is the standing yes of {0}, and only that person and the owner may take it back")]
+    NotGiver(String),
     /// A standing yes where there can be none.
     #[error("no standing yes is given: {0}")]
     Standing(&'static str),

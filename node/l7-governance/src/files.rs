@@ -25,9 +25,10 @@ pub(crate) enum FileState {
 /// Reads a file of the folder, and no more of it than `bytes_max` and one byte.
 pub(crate) fn read(folder: Option<&Path>, name: &str, bytes_max: usize) -> FileState {
     let Some(folder) = folder else { return FileState::Absent };
-    let file = match std::fs::File::open(folder.join(name)) {
+    let path = folder.join(name);
+    let file = match std::fs::File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return FileState::Absent,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return missing(&path),
         Err(error) => return FileState::Unreadable(error.to_string()),
     };
     let mut bytes = Vec::new();
@@ -40,6 +41,15 @@ pub(crate) fn read(folder: Option<&Path>, name: &str, bytes_max: usize) -> FileS
     }
 }
 
+/// What it means that a file cannot be opened since it is not there: a link to nothing is no absence, since somebody put it there.
+fn missing(path: &Path) -> FileState {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => FileState::Unreadable("it is a link to what is not there".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => FileState::Absent,
+        Err(error) => FileState::Unreadable(error.to_string()),
+    }
+}
+
 /// Writes a file of the folder in the place of what is there; nothing where there is no folder.
 pub(crate) async fn write(folder: Option<PathBuf>, name: &'static str, text: String) -> Result<(), ChangeError> {
     let Some(path) = folder.map(|folder| folder.join(name)) else { return Ok(()) };
@@ -48,5 +58,22 @@ pub(crate) async fn write(folder: Option<PathBuf>, name: &'static str, text: Str
     match tokio::task::spawn_blocking(move || replace_file(&path, text.as_bytes())).await {
         Ok(written) => written.map_err(|error| failed(error.to_string())),
         Err(_) => Err(failed("the node is being stopped".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_nothing_is_no_absence() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let state = || read(Some(folder.path()), POLICY_FILE, 16);
+        assert!(matches!(state(), FileState::Absent));
+        std::os::unix::fs::symlink("nowhere", folder.path().join(POLICY_FILE)).expect("a link");
+        let FileState::Unreadable(why) = state() else { panic!("it is there") };
+        assert!(why.contains("link"), "{why}");
+        std::fs::write(folder.path().join("nowhere"), "permit").expect("it is written");
+        assert!(matches!(state(), FileState::Text(text) if text == "permit"));
     }
 }

@@ -15,8 +15,9 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::consultation::{self, Case, Consultation, unavailable};
-use crate::decisions::{self, DecisionRecord};
-use crate::governance::{Governance, by_policies, person_of, profile};
+use crate::decisions::DecisionRecord;
+use crate::desk::by_policies;
+use crate::governance::{Governance, person_of, profile};
 use crate::leaves::{CallFacts, digest_of_hex};
 use crate::machine::arguments::arguments_digest;
 use crate::machine::consent::DefinitionState;
@@ -25,6 +26,7 @@ use crate::machine::rules::{Conclusion, Rule, Statement, Statements, Wants, conc
 use crate::machine::taint::{LabelFinding, LabelledCall, Origin, Taint, Verdict};
 use crate::pending::until_answered;
 use crate::policies::PolicyRequest;
+use crate::records;
 use crate::toolset::Profiles;
 
 /// Tools of the node itself that neither leave it nor do anything outside.
@@ -71,7 +73,8 @@ impl Governance {
         contract: &Contract,
         profiles: Profiles,
     ) -> Arc<dyn ToolGate> {
-        self.policies().take_tools(agent, std::iter::empty());
+        self.policies().take_own(agent);
+        self.policies().refusals.note_data(agent.name(), contract.data_label);
         Arc::new(AgentGate {
             governance: self.clone(),
             base,
@@ -108,6 +111,9 @@ impl ToolGate for AgentGate {
 impl AgentGate {
     async fn rule(&self, call: &ToolCall<'_>) -> GateVerdict {
         let look = self.look(call);
+        if call.kind == CallKind::Tool {
+            self.governance.turns().note(call.task, false);
+        }
         let mut findings = self.findings(&look).await;
         let deciding = findings.policy.as_ref().map(|policy| policy.policies.iter().cloned().collect::<Vec<_>>());
         let deciding = deciding.unwrap_or_default();
@@ -163,7 +169,7 @@ impl AgentGate {
             hidden: None,
             tier_max: None,
         };
-        LabelFinding::of(taint, &labelled, self.governance.policies().is_loaded())
+        LabelFinding::of(taint, &labelled, self.governance.policies().labels_decide())
     }
 
     fn facts<'a>(&self, look: &'a Look<'a>, deciding: &'a [String]) -> CallFacts<'a> {
@@ -232,7 +238,10 @@ impl AgentGate {
             }
             (CallKind::Tool, "memory", _) => (Gate::Remember, memory_of(call), only(&members, &["key", "text"])),
             (CallKind::Tool, server, name) => {
-                policies.take_tools(call.agent, std::iter::once((call.tool, None, look.profile)));
+                // What has no definition a model may have made up: nothing is known of it.
+                if !call.definition.is_empty() {
+                    policies.take_tool(call.agent, call.tool, look.profile);
+                }
                 (Gate::UseTool, EntityName::tool(server, name), members)
             }
         };
@@ -255,14 +264,9 @@ impl AgentGate {
         (rule, reason): (Rule, String),
     ) -> GateVerdict {
         self.note(look, findings, ("deny", Some(rule)), &reason);
-        match self.governance.audit().entry(facts.denied(&reason)) {
-            // On disk with the next write that waits for the disk: nothing was done that would have to be known before.
-            Ok(leaf) => match self.governance.write(leaf, Durability::Buffered).await {
-                Ok(()) => {}
-                Err(error) => tracing::error!(%error, "a denial has no entry in the audit log"),
-            },
-            Err(error) => tracing::error!(%error, "a denial has no entry in the audit log"),
-        }
+        // Nothing was done that would have to be known before.
+        records::at_least(&self.governance, facts.denied(&reason), "the denial of a call").await;
+        self.governance.turns().note(look.call.task, true);
         GateVerdict::Deny(Denied { reason })
     }
 
@@ -273,6 +277,7 @@ impl AgentGate {
             match self.governance.audit().entry(facts.intent(None)) {
                 Ok(leaf) => {
                     rows.append(leaf);
+                    self.governance.turns().note(look.call.task, true);
                 }
                 Err(error) => return GateVerdict::Deny(Denied { reason: unavailable(&error) }),
             }
@@ -306,6 +311,7 @@ impl AgentGate {
         match consultation::consult(&self.governance, &case, &wants, leaf).await {
             Consultation::Denied(reason) => self.deny(look, facts, &findings, (Rule::People, reason)).await,
             Consultation::Waits(id) => {
+                self.governance.turns().note(call.task, true);
                 self.note(look, &findings, ("ask", None), &wants.consent.join("; "));
                 let tool: String = call.tool.chars().take(NAME_CHARS).collect();
                 let agent = call.agent.name();
@@ -316,6 +322,7 @@ impl AgentGate {
                 GateVerdict::Ask(Ask { id: hex(&id), to, answered: until_answered(&self.governance, id) })
             }
             Consultation::Given { rows: given, receipt } => {
+                self.governance.turns().note(call.task, look.has_effect());
                 self.note(look, &findings, ("permit", None), "people agreed");
                 let mut rows = findings.rows;
                 rows.append(given);
@@ -342,7 +349,7 @@ impl AgentGate {
             };
             let after = look.terms.label.join(look.profile.result_label(self.data_label));
             let facts = self.facts(&look, &[]);
-            match self.governance.audit().entry(facts.outcome((consent, Some(after)), said)) {
+            match self.governance.audit().entry_at_least(facts.outcome((consent, Some(after)), said)) {
                 Ok(leaf) => {
                     rows.append(leaf);
                 }
@@ -373,34 +380,14 @@ impl AgentGate {
             label: terms.label,
             person: Some(look.person.clone()),
         });
-        let policy = findings.policy.as_ref();
-        let demands = policy.map(|verdict| match &verdict.answer {
-            althing_policy::Answer::Ask(demands) => demands.iter().map(decisions::demand_text).collect(),
-            _ => Vec::new(),
-        });
         let shadow = look.labels.filter(|finding| !finding.decides).map(|finding| match finding.verdict {
             Verdict::Permit => "permit".to_owned(),
             Verdict::Ask(reason) => format!("ask: {reason}"),
             Verdict::Deny(reason) => format!("deny: {reason}"),
         });
-        self.governance.decision_log().note(DecisionRecord {
-            at_ms: self.governance.now_ms(),
-            principal: request.principal.to_string(),
-            gate: request.gate.word().to_owned(),
-            resource: request.resource.to_string(),
-            arguments: decisions::arguments(&request.arguments),
-            label: terms.label,
-            person: request.person,
-            answer: answer.to_owned(),
-            rule: rule.map(|rule| rule.word().to_owned()),
-            reason: reason.to_owned(),
-            policy_answer: policy.map(|verdict| verdict.answer.word().to_owned()),
-            demands: demands.unwrap_or_default(),
-            policies: policy.map(|verdict| verdict.policies.iter().cloned().collect()).unwrap_or_default(),
-            set: terms.policy,
-            task: call.task.to_owned(),
-            labels: shadow,
-        });
+        let at = (terms.policy, self.governance.now_ms());
+        let record = DecisionRecord::of(&request, findings.policy.as_ref(), (answer, rule, reason), at);
+        self.governance.decision_log().note(DecisionRecord { task: call.task.to_owned(), labels: shadow, ..record });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use althing_execution::grants::{AskGrant, Grant};
 use althing_execution::tools::{
     Denied, GateVerdict, MakeGate, Permission, Permit, ToolCall, ToolError, ToolGate, ToolStatements,
 };
@@ -11,6 +12,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::act::Act;
+use crate::admission::{PolicyRefusal, admit, admit_now};
 use crate::governance::Governance;
 use crate::stops::{StopGate, Stops};
 
@@ -47,6 +50,40 @@ impl Gates {
                 None => Arc::new(ShutGate),
             }
         })
+    }
+}
+
+/// Asks governance whether something may be done; until it is connected nothing may.
+///
+/// # Errors
+/// [`PolicyRefusal`].
+pub async fn admit_by(gates: &Gates, act: &Act<'_>) -> Result<(), PolicyRefusal> {
+    match gates.governance.get() {
+        Some(governance) => admit(governance, act).await,
+        None => Err(PolicyRefusal::too_early(act)),
+    }
+}
+
+/// Asks governance about what agents are given when they start; until it is connected they are given nothing.
+#[must_use]
+pub fn ask_grants(gates: &Gates) -> AskGrant {
+    let of = gates.governance.clone();
+    Arc::new(move |agent: &str, grant: Grant<'_>| {
+        let act = act_of(agent, grant);
+        let asked = match of.get() {
+            Some(governance) => admit_now(governance, &act),
+            None => Err(PolicyRefusal::too_early(&act)),
+        };
+        asked.map_err(|forbidden| forbidden.to_string())
+    })
+}
+
+fn act_of<'a>(agent: &'a str, grant: Grant<'a>) -> Act<'a> {
+    match grant {
+        Grant::Secret { name, host } => Act::Secret { agent, name, host },
+        Grant::Model { name, host } => Act::BindModel { agent, name, host },
+        Grant::Server { name, host } => Act::BindServer { agent, name, host },
+        Grant::Everywhere => Act::Egress { agent, host: "*", port: None, method: None },
     }
 }
 

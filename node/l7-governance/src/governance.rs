@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use althing_call::Principal;
-use althing_policy::{ReadError as PolicyReadError, Verdict};
+use althing_policy::ReadError as PolicyReadError;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Batch, Durability, WriteError};
 use althing_td::PEOPLE_FILE_BYTES_MAX;
@@ -15,18 +15,19 @@ use crate::actor::Actor;
 use crate::audit::{AuditConfig, AuditLog, AuditPorts};
 use crate::config::Ports;
 use crate::consents::Consents;
-use crate::decisions::{DecisionRecord, Decisions, Turnabout, turned};
+use crate::decisions::{DecisionRecord, Decisions, NewestDecisions, PolicyDiff, turned};
 use crate::definitions::ToolDefinitions;
 use crate::error::{ChangeError, OpenError};
 use crate::files::{self, FileState, PEOPLE_FILE, POLICY_FILE};
 use crate::grants::Grants;
 use crate::leaves;
 use crate::machine::consent::AskId;
+use crate::machine::node_profile::{APPROVER_ROLE, NodeProfile, ProfileFacts};
 use crate::machine::people::People;
 use crate::machine::profile::{Statements, ToolProfile};
-use crate::machine::rules::Statement;
-use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyRequest, PolicyStatus};
+use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
 use crate::toolset::Profiles;
+use crate::turn_notes::TurnNotes;
 
 /// Decisions that another set is tried on.
 const TRIED_MAX: usize = 4_096;
@@ -48,6 +49,7 @@ struct Inner {
     consents: RwLock<Arc<Consents>>,
     grants: Mutex<Grants>,
     definitions: ToolDefinitions,
+    turns: Mutex<TurnNotes>,
     /// Held by whoever changes what people were asked, policies or people, until that is on disk.
     writing: tokio::sync::Mutex<()>,
     changes: watch::Sender<u64>,
@@ -66,7 +68,7 @@ impl Governance {
         let definitions = ToolDefinitions::open(ports.store.clone())?;
         let decisions = Decisions::open(store)?;
         let (people, people_fault) = read_people(&ports);
-        let policies = Policies::none();
+        let policies = Policies::none(ports.profile);
         match files::read(ports.folder.as_deref(), POLICY_FILE, POLICY_BYTES_MAX) {
             FileState::Absent => {}
             FileState::Unreadable(why) => policies.breaks_for(why),
@@ -85,6 +87,7 @@ impl Governance {
             consents: RwLock::new(Arc::new(consents)),
             grants: Mutex::default(),
             definitions,
+            turns: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             changes: watch::channel(0).0,
             ports,
@@ -127,24 +130,27 @@ impl Governance {
     /// [`ChangeError::Policies`] or [`ChangeError::World`]: it could not be loaded.
     pub fn lint_policy(&self, text: &str) -> Result<Vec<althing_policy::Finding>, ChangeError> {
         let draft = self.policies().read(text, &self.people_now().0)?;
-        Ok(althing_policy::lint(POLICY_FILE, &draft.set, &draft.world))
+        Ok(althing_policy::lint(POLICY_FILE, &draft.set, draft.world()))
     }
 
-    /// The decisions that another set would turn, the oldest first, and how many could not be looked at.
+    /// The decisions that another set would turn.
     ///
     /// # Errors
-    /// [`ChangeError`]: it could not be loaded.
-    pub fn diff_policy(&self, text: &str) -> Result<(Vec<Turnabout>, usize), ChangeError> {
+    /// [`ChangeError`]: it could not be loaded, or the decisions cannot be read.
+    pub fn diff_policy(&self, text: &str) -> Result<PolicyDiff, ChangeError> {
         let draft = self.policies().read(text, &self.people_now().0)?;
-        let store = self.ports().store.as_ref();
-        let mut records = self.decision_log().newest(store, TRIED_MAX).unwrap_or_default();
+        let newest = self.decisions(TRIED_MAX).map_err(|error| ChangeError::Decisions(Box::new(error)))?;
+        let NewestDecisions { mut records, damaged } = newest;
         records.reverse();
-        Ok(turned(&draft.set, &draft.world, records))
+        let (turned, unread) = turned(&draft, records);
+        Ok(PolicyDiff { turned, unread, damaged })
     }
 
     /// One decision, by its number; nothing where it is forgotten.
-    #[must_use]
-    pub fn decision(&self, number: u64) -> Option<DecisionRecord> {
+    ///
+    /// # Errors
+    /// [`OpenError`]: the store fails, or its row is damaged.
+    pub fn decision(&self, number: u64) -> Result<Option<DecisionRecord>, OpenError> {
         self.decision_log().get(self.ports().store.as_ref(), number)
     }
 
@@ -152,7 +158,7 @@ impl Governance {
     ///
     /// # Errors
     /// [`OpenError::Read`].
-    pub fn decisions(&self, most: usize) -> Result<Vec<(u64, DecisionRecord)>, OpenError> {
+    pub fn decisions(&self, most: usize) -> Result<NewestDecisions, OpenError> {
         self.decision_log().newest(self.ports().store.as_ref(), most)
     }
 
@@ -174,7 +180,7 @@ impl Governance {
     /// [`ChangeError`]; the people stay.
     pub async fn load_people(&self, text: &str, by: Actor) -> Result<Arc<People>, ChangeError> {
         let person = owner_of(self, &by)?;
-        let people = Arc::new(People::read(text)?);
+        let people = Arc::new(people_for(self.ports().profile, text)?);
         let _writing = self.writing().lock().await;
         let before = match files::read(self.ports().folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
             FileState::Text(text) => text,
@@ -221,9 +227,7 @@ impl Governance {
     /// Takes the tools of an agent as their servers list them: policies are checked against their arguments. `tools` has each
     /// (`server/tool`) with the schema of its arguments.
     pub fn take_tools(&self, agent: &AgentRef, tools: &BTreeMap<String, Value>, profiles: &Profiles) {
-        let of = |(name, input): (&String, &Value)| (name.clone(), input.clone(), profile(name, profiles));
-        let tools: Vec<_> = tools.iter().map(of).collect();
-        let each = tools.iter().map(|(name, input, profile)| (name.as_str(), Some(input), *profile));
+        let each = tools.iter().map(|(name, input)| (name.as_str(), input, profile(name, profiles)));
         self.policies().take_tools(agent, each);
     }
 
@@ -271,18 +275,9 @@ impl Governance {
     pub(crate) fn definitions(&self) -> &ToolDefinitions {
         &self.inner.definitions
     }
-}
 
-/// What the policies in force say; nothing where none are loaded. While the file of people cannot be read nobody knows who anybody is,
-/// and everything is denied.
-pub(crate) fn by_policies(governance: &Governance, request: &PolicyRequest) -> Option<(Statement, Option<Verdict>)> {
-    let policies = &governance.policies();
-    match governance.people_fault().filter(|_| policies.is_loaded()) {
-        Some(why) => {
-            let why = format!("the file of people cannot be read ({why}): load it again");
-            Some((Statement::Deny(why), None))
-        }
-        None => policies.decide(request, &governance.people_now()),
+    pub(crate) fn turns(&self) -> MutexGuard<'_, TurnNotes> {
+        self.inner.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -324,7 +319,8 @@ pub(crate) fn put_over(governance: &Governance, next: &Consents, over: &[AskId],
     for id in over {
         next.put(id, batch);
         let Some((question, details)) = next.asks.get(id).zip(next.details.get(id)) else { continue };
-        match governance.audit().entry(leaves::answered(question, details, (None, None), governance.now_ms())) {
+        let leaf = leaves::answered(question, details, (None, None), governance.now_ms());
+        match governance.audit().entry_at_least(leaf) {
             Ok(leaf) => {
                 batch.append(leaf);
             }
@@ -361,6 +357,17 @@ fn audit_ports(ports: &Ports) -> AuditPorts {
         node: ports.node,
         owner: ports.owner,
         sign: ports.sign.clone(),
+    }
+}
+
+/// The people of a text, as many as the profile of the node demands of them.
+fn people_for(profile: NodeProfile, text: &str) -> Result<People, ChangeError> {
+    let people = People::read(text)?;
+    // Nothing else that a profile demands is about people.
+    let facts = ProfileFacts { witnesses: 1, approvers: people.able(APPROVER_ROLE), ungated: Vec::new() };
+    match profile.gaps(&facts).into_iter().next() {
+        Some(gap) => Err(ChangeError::Profile { profile, gap }),
+        None => Ok(people),
     }
 }
 

@@ -1,17 +1,34 @@
 //! What of the gate goes into the audit log.
 
+use althing_execution::EndedTurn;
 use althing_execution::tools::ToolCall;
 use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole, CallTerms};
-use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX};
-use althing_protocol::{Digest, Label, digest};
+use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX, AUDIT_TEXT_BYTES_MAX};
+use althing_protocol::{AgentId, AgentRef, Digest, Label, digest};
 
 use crate::audit::LeafDraft;
 use crate::consents::AskDetails;
 use crate::machine::arguments::canonical;
 use crate::machine::consent::{Question, QuestionState, escaped};
+use crate::policies::PolicyRequest;
 
 /// Characters of a name that an agent chose, which a leaf of a denial repeats.
 const NAME_CHARS: usize = 60;
+/// Characters of a principal that somebody else wrote.
+const PRINCIPAL_CHARS: usize = 120;
+
+/// What an owner changed.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnerChange<'a> {
+    /// Of what kind it is, such as `adding`.
+    pub what: &'a str,
+    /// The agent that it is about, if it is about one.
+    pub agent: Option<&'a AgentRef>,
+    /// What was there before; empty where nothing was.
+    pub before: &'a str,
+    /// What is there now; empty where nothing is.
+    pub after: &'a str,
+}
 
 /// What is known of a call, for its leaves.
 #[derive(Clone, Copy)]
@@ -42,7 +59,7 @@ impl CallFacts<'_> {
         leaf.action = Some(terms.action.clone());
         leaf.definition = (!call.definition.is_empty()).then_some(terms.definition);
         leaf.label = Some(terms.label);
-        leaf.trace = call.trace.and_then(|trace| trace.split('-').nth(1)).map(|id| digest(id.as_bytes()));
+        leaf.trace = trace_digest(call.trace);
         leaf
     }
 
@@ -110,6 +127,114 @@ pub(crate) fn answered(
     }
 }
 
+/// What policies refused that is no call.
+pub(crate) struct RefusedAct<'a> {
+    /// What was asked.
+    pub(crate) request: &'a PolicyRequest,
+    /// The agent that acts, or that it is done with.
+    pub(crate) agent: Option<AgentId>,
+    /// The person on whose behalf.
+    pub(crate) person: &'a str,
+    /// The digest of the policies in force.
+    pub(crate) set: Option<Digest>,
+    /// The policies that decided.
+    pub(crate) deciding: &'a [String],
+    /// With what it was to be done, as canonical JSON.
+    pub(crate) asked: &'a str,
+    /// Why not.
+    pub(crate) reason: &'a str,
+}
+
+/// It is not done.
+pub(crate) fn refused(act: RefusedAct<'_>, at_ms: u64) -> LeafDraft {
+    let RefusedAct { request, agent, person, set, deciding, asked, reason } = act;
+    let mut leaf = AuditLeaf::new(AuditStage::Denied, at_ms);
+    leaf.principals = vec![request.principal.id.clone()];
+    leaf.accountable = Some(person.to_owned());
+    leaf.agent = agent;
+    leaf.policy = set;
+    leaf.deciding = some(deciding, AUDIT_POLICIES_MAX);
+    leaf.action = Some(request.gate.word().to_owned());
+    leaf.label = Some(request.label);
+    LeafDraft::new(leaf).about(person).with(BodyRole::Arguments, asked).with(BodyRole::Reason, reason)
+}
+
+/// What is known of a message that policies deny.
+pub(crate) struct MessageFacts<'a> {
+    pub(crate) callee: &'a AgentId,
+    /// On whose behalf; of one that came without a chain whoever sent it.
+    pub(crate) principals: &'a [String],
+    pub(crate) person: &'a str,
+    pub(crate) policy: Option<Digest>,
+    pub(crate) deciding: &'a [String],
+    pub(crate) label: Label,
+    pub(crate) at_ms: u64,
+}
+
+/// A message is refused. It has no bodies: strangers send as many as they like.
+pub(crate) fn refused_message(action: &str, facts: &MessageFacts<'_>) -> LeafDraft {
+    let mut leaf = AuditLeaf::new(AuditStage::Denied, facts.at_ms);
+    leaf.principals = seen(facts.principals);
+    leaf.accountable = Some(facts.person.to_owned());
+    leaf.agent = Some(facts.callee.clone());
+    leaf.policy = facts.policy;
+    leaf.deciding = some(facts.deciding, AUDIT_POLICIES_MAX);
+    leaf.action = Some(action.to_owned());
+    leaf.label = Some(facts.label);
+    LeafDraft::new(leaf)
+}
+
+/// What is known of an agent that starts or ends.
+#[derive(Clone, Copy)]
+pub(crate) struct RunFacts<'a> {
+    pub(crate) agent: &'a AgentRef,
+    pub(crate) contract: Option<Digest>,
+    pub(crate) binding: &'a str,
+    pub(crate) at_ms: u64,
+}
+
+impl RunFacts<'_> {
+    pub(crate) fn leaf(&self, stage: AuditStage, outcome: Option<AuditOutcome>, person: &str) -> LeafDraft {
+        let mut leaf = AuditLeaf::new(stage, self.at_ms);
+        leaf.accountable = Some(person.to_owned());
+        leaf.agent = Some(self.agent.id.clone());
+        leaf.version = Some(self.agent.version.to_string());
+        leaf.contract = self.contract;
+        leaf.binding = digest_of_hex(self.binding);
+        leaf.outcome = outcome;
+        LeafDraft::new(leaf)
+    }
+}
+
+/// A turn ended of which nothing else is on record.
+pub(crate) fn ended_turn(turn: &EndedTurn<'_>, (person, policy): (&str, Option<Digest>), at_ms: u64) -> LeafDraft {
+    let mut leaf = AuditLeaf::new(AuditStage::Turn, at_ms);
+    leaf.principals = seen(turn.principals);
+    leaf.accountable = Some(person.to_owned());
+    leaf.agent = Some(turn.agent.id.clone());
+    leaf.version = Some(turn.agent.version.to_string());
+    leaf.contract = digest_of_hex(turn.contract);
+    leaf.binding = digest_of_hex(turn.binding);
+    leaf.policy = policy;
+    (leaf.label, leaf.label_after) = (turn.label, turn.label_after);
+    leaf.row = (!turn.row.is_empty()).then(|| digest(turn.row));
+    leaf.trace = trace_digest(turn.trace);
+    leaf.outcome = Some(turn.outcome);
+    LeafDraft::new(leaf)
+}
+
+/// The owner changed something beside policies and people.
+pub(crate) fn owner_changed(change: OwnerChange<'_>, person: &str, at_ms: u64) -> LeafDraft {
+    let mut leaf = AuditLeaf::new(AuditStage::Changed, at_ms);
+    leaf.principals = vec![person.to_owned()];
+    leaf.action = Some(change.what.to_owned());
+    leaf.agent = change.agent.map(|agent| agent.id.clone());
+    leaf.version = change.agent.map(|agent| agent.version.to_string());
+    let sides = [(BodyRole::Before, change.before), (BodyRole::After, change.after)];
+    let said = sides.into_iter().filter(|(_, text)| !text.is_empty());
+    said.fold(LeafDraft::new(leaf), |draft, (role, text)| draft.with(role, text))
+}
+
 /// A person changed something that governance goes by.
 pub(crate) fn changed(action: &str, person: &str, at_ms: u64, (before, after): (&str, &str)) -> LeafDraft {
     let mut leaf = AuditLeaf::new(AuditStage::Changed, at_ms);
@@ -129,6 +254,20 @@ fn of_ask(ask: &Ask, details: &AskDetails, stage: AuditStage, at_ms: u64) -> Aud
     leaf.label = Some(ask.terms.label);
     leaf.consent = Some(ask.digest());
     leaf
+}
+
+fn trace_digest(trace: Option<&str>) -> Option<Digest> {
+    trace.and_then(|trace| trace.split('-').nth(1)).map(|id| digest(id.as_bytes()))
+}
+
+/// The first of these principals, each as people see it: others wrote them.
+fn seen(principals: &[String]) -> Vec<String> {
+    let seen = principals.iter().filter(|text| !text.is_empty()).map(|text| {
+        let text = escaped(text, PRINCIPAL_CHARS);
+        let end = text.floor_char_boundary(AUDIT_TEXT_BYTES_MAX);
+        text[..end].to_owned()
+    });
+    seen.take(AUDIT_PRINCIPALS_MAX).collect()
 }
 
 /// The first of these.

@@ -10,7 +10,9 @@
 //! **Never knows**: sockets, how people and witnesses are reached, what a policy is written in (the leaf `althing-policy` does), who
 //! calls the gate. In `machine` there are no clocks and no disks either.
 
+mod act;
 mod actor;
+mod admission;
 mod answers;
 pub mod audit;
 mod config;
@@ -19,6 +21,7 @@ mod consultation;
 mod decide;
 mod decisions;
 mod definitions;
+mod desk;
 mod error;
 mod files;
 mod gate;
@@ -29,18 +32,25 @@ mod leaves;
 pub mod machine;
 mod pending;
 mod policies;
+pub mod records;
+mod refusals;
 mod stops;
 mod sweep;
 mod toolset;
 pub mod trials;
+mod turn_notes;
 
+pub use act::{Act, AddedAgent};
 pub use actor::{Actor, Answer, SignedAnswer, StandingTerms};
+pub use admission::{PolicyRefusal, admit};
 pub use answers::AskState;
 pub use config::{ASK_LIFE_MS, FAMILIES, Ports};
-pub use decisions::{DECISIONS_MAX, DecisionRecord, Turnabout};
-pub use error::{AnswerError, ChangeError, OpenError};
-pub use gates::Gates;
+pub use decisions::{DECISIONS_MAX, DecisionRecord, NewestDecisions, PolicyDiff, Turnabout};
+pub use error::{AnswerError, ChangeError, OpenError, RecordError};
+pub use gates::{Gates, admit_by, ask_grants};
 pub use governance::Governance;
+pub use leaves::OwnerChange;
+pub use machine::node_profile::NodeProfile;
 pub use pending::{PendingAsk, Want};
 pub use policies::PolicyStatus;
 pub use stops::{StopGate, StopLookup, Stops};

@@ -1,6 +1,7 @@
 //! What waits for people.
 
 use althing_execution::tools::PendingAsks;
+use althing_protocol::audit::AnswerWord;
 use althing_protocol::{AgentRef, Label, hex};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -146,7 +147,9 @@ fn want(question: &Question) -> Want {
     match question.need() {
         Need::Consent { person } => Want::Consent { person: person.clone() },
         Need::SignOff { role, count, .. } => {
-            let given = u8::try_from(question.answers().len()).unwrap_or(u8::MAX);
+            // Whoever said no gave nothing.
+            let yeses = question.answers().iter().filter(|answer| answer.word == AnswerWord::Approve).count();
+            let given = u8::try_from(yeses).unwrap_or(u8::MAX);
             Want::SignOff { role: role.clone(), count: *count, given }
         }
     }

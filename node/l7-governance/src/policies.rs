@@ -1,20 +1,26 @@
 //! The owner's policies as they are in force: none, a set, or a file that cannot be read, which denies everything.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use althing_policy::{
-    Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, PolicySet, ReadError, Request, Schema, Verdict, World,
+    Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, Kind, PolicySet, ReadError, Request, Schema, Verdict,
+    World, WorldError,
 };
 use althing_protocol::{AgentRef, Digest, Label};
 use serde_json::{Map, Value};
 
 use crate::error::ChangeError;
 use crate::files::POLICY_FILE;
+use crate::machine::node_profile::{self, NodeProfile};
 use crate::machine::people::People;
 use crate::machine::profile::ToolProfile;
 use crate::machine::rules::{Statement, Wants};
+use crate::refusals::Refusals;
 use crate::toolset::Toolset;
 
+/// Agents of which it is tried whether the policies fit without their tools.
+const LEFT_OUT_TRIES: usize = 16;
 /// Bytes of the file that are read; a longer one is refused by its reader.
 pub(crate) const POLICY_BYTES_MAX: usize = 1 << 20;
 
@@ -33,14 +39,42 @@ pub struct PolicyStatus {
     pub findings: Vec<Finding>,
 }
 
+/// What a set reads.
+pub(crate) struct Worlds {
+    all: World,
+    /// Of agents with a tool by whose name another agent has another one.
+    of_agents: BTreeMap<String, World>,
+}
+
+impl Worlds {
+    fn new(
+        schema: &Schema,
+        toolset: &Toolset,
+        people: &People,
+        left_out: &BTreeSet<String>,
+    ) -> Result<Worlds, WorldError> {
+        let all = World::new(schema, &entries(toolset, people, left_out))?;
+        let own = toolset.own_entries(left_out).into_iter();
+        let of_agents = own.map(|(agent, tools)| Ok((agent, all.with(&tools)?))).collect::<Result<_, WorldError>>()?;
+        Ok(Worlds { all, of_agents })
+    }
+
+    fn of(&self, principal: &EntityName) -> &World {
+        let own = self.of_agents.get(&principal.id).filter(|_| principal.kind == Kind::Agent);
+        own.unwrap_or(&self.all)
+    }
+}
+
 /// A set with what it was checked against.
 struct Set {
     text: String,
     set: Arc<PolicySet>,
     schema: Arc<Schema>,
-    world: World,
+    worlds: Worlds,
     loaded_ms: u64,
-    /// Why it could not be checked against the tools that are there now.
+    /// Agents whose tools it does not fit: these are denied.
+    left_out: BTreeSet<String>,
+    /// Why it could not be checked against the tools that are there now, or against those of some agents.
     stale: Vec<Finding>,
 }
 
@@ -49,7 +83,21 @@ pub(crate) struct SetDraft {
     pub(crate) text: String,
     pub(crate) set: Arc<PolicySet>,
     schema: Arc<Schema>,
-    pub(crate) world: World,
+    worlds: Worlds,
+    left_out: BTreeSet<String>,
+    stale: Vec<Finding>,
+}
+
+impl SetDraft {
+    /// What it reads where nobody in particular acts.
+    pub(crate) fn world(&self) -> &World {
+        &self.worlds.all
+    }
+
+    /// What it reads where that one acts.
+    pub(crate) fn world_of(&self, principal: &EntityName) -> &World {
+        self.worlds.of(principal)
+    }
 }
 
 /// What is in force.
@@ -63,8 +111,23 @@ enum Force {
 pub(crate) struct Policies {
     force: RwLock<Arc<Force>>,
     toolset: Mutex<Toolset>,
-    /// Held while a set is made: the revision of the toolset, and of the people, that the newest one was made for.
-    built: Mutex<(u64, u64)>,
+    /// That of the node.
+    profile: NodeProfile,
+    /// Held while a set is made.
+    built: Mutex<Revisions>,
+    /// What they refused that is no call.
+    pub(crate) refusals: Refusals,
+}
+
+/// What the newest set was made for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Revisions {
+    /// The revision of the toolset.
+    toolset: u64,
+    /// How often people had changed.
+    people: u64,
+    /// The revision of the tools.
+    tools: u64,
 }
 
 /// What is to be decided, as policies see it.
@@ -96,8 +159,14 @@ pub(crate) type PeopleNow = (Arc<People>, u64);
 
 impl Policies {
     /// Without any.
-    pub(crate) fn none() -> Policies {
-        Policies { force: RwLock::new(Arc::new(Force::Nothing)), toolset: Mutex::default(), built: Mutex::new((0, 0)) }
+    pub(crate) fn none(profile: NodeProfile) -> Policies {
+        Policies {
+            force: RwLock::new(Arc::new(Force::Nothing)),
+            toolset: Mutex::default(),
+            profile,
+            built: Mutex::default(),
+            refusals: Refusals::default(),
+        }
     }
 
     /// The file is there and cannot be read.
@@ -119,6 +188,11 @@ impl Policies {
     /// Whether policies decide: a file that cannot be read decides too.
     pub(crate) fn is_loaded(&self) -> bool {
         !matches!(*self.now(), Force::Nothing)
+    }
+
+    /// Whether labels decide about calls too.
+    pub(crate) fn labels_decide(&self) -> bool {
+        self.is_loaded() || self.profile.demands(node_profile::Demand::Labels)
     }
 
     /// The digest of the set in force.
@@ -155,19 +229,41 @@ impl Policies {
         }
     }
 
-    /// Reads a set against what is known now; nothing changes.
+    /// Reads a set against what is known now; nothing changes. An agent whose tools do not fit takes nothing from the others: the set
+    /// is checked without these, which are denied.
     pub(crate) fn read(&self, text: &str, people: &People) -> Result<SetDraft, ChangeError> {
         let toolset = self.toolset().clone();
-        let schema = Arc::new(toolset.schema());
-        let set = Arc::new(PolicySet::read(POLICY_FILE, text, &schema, &Bounds::default())?);
-        let world = World::new(&schema, &entries(&toolset, people))?;
-        Ok(SetDraft { text: text.to_owned(), set, schema, world })
+        let error = match read_without(&toolset, text, people, BTreeSet::new()) {
+            Err(ChangeError::Policies(error)) => error,
+            other => return other,
+        };
+        let known = self.left_out();
+        let another = toolset.newest_bound().take(LEFT_OUT_TRIES).map(|agent| {
+            let agent = std::iter::once(agent.clone());
+            known.iter().cloned().chain(agent).collect::<BTreeSet<String>>()
+        });
+        let tries = std::iter::once(known.clone()).filter(|known| !known.is_empty()).chain(another);
+        for left_out in tries {
+            if let Ok(mut draft) = read_without(&toolset, text, people, left_out) {
+                draft.stale = draft.left_out.iter().map(|agent| unfit(agent, &error)).collect();
+                return Ok(draft);
+            }
+        }
+        Err(ChangeError::Policies(error))
+    }
+
+    /// The agents whose tools the set in force does not fit.
+    fn left_out(&self) -> BTreeSet<String> {
+        match &*self.now() {
+            Force::Set(set) => set.left_out.clone(),
+            Force::Nothing | Force::Broken(_) => BTreeSet::new(),
+        }
     }
 
     /// Puts a set in force that was read.
     fn swap(&self, draft: SetDraft, loaded_ms: u64) {
-        let SetDraft { text, set, schema, world } = draft;
-        self.put(Force::Set(Set { text, set, schema, world, loaded_ms, stale: Vec::new() }));
+        let SetDraft { text, set, schema, worlds, left_out, stale } = draft;
+        self.put(Force::Set(Set { text, set, schema, worlds, loaded_ms, left_out, stale }));
     }
 
     /// Puts a set in force that somebody loaded: one that is made anew meanwhile from what was there before does not take its place.
@@ -175,20 +271,30 @@ impl Policies {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         self.swap(draft, loaded_ms);
         // It was read against what was known a moment ago.
-        *built = (u64::MAX, u64::MAX);
+        *built = Revisions { toolset: u64::MAX, people: u64::MAX, tools: u64::MAX };
+    }
+
+    /// Takes an agent that runs here.
+    pub(crate) fn take_own(&self, agent: &AgentRef) {
+        self.toolset().take_agent(agent);
     }
 
     /// Takes an agent's tools as their servers list them.
     pub(crate) fn take_tools<'a>(
         &self,
         agent: &AgentRef,
-        tools: impl Iterator<Item = (&'a str, Option<&'a Value>, ToolProfile)>,
+        tools: impl Iterator<Item = (&'a str, &'a Value, ToolProfile)>,
     ) {
         let mut toolset = self.toolset();
         toolset.take_agent(agent);
-        for (tool, input, profile) in tools {
-            toolset.take_tool(tool, input, profile);
-        }
+        toolset.take_listed(&agent.id.to_string(), tools);
+    }
+
+    /// Takes a tool of an agent that has a definition.
+    pub(crate) fn take_tool(&self, agent: &AgentRef, tool: &str, profile: ToolProfile) {
+        let mut toolset = self.toolset();
+        toolset.take_agent(agent);
+        toolset.take_tool(&agent.id.to_string(), tool, profile);
     }
 
     pub(crate) fn take_model(&self, name: &str) {
@@ -216,8 +322,13 @@ impl Policies {
                 let why = findings.first().map(ToString::to_string).unwrap_or_default();
                 (Statement::Deny(format!("the policies of this node cannot be read: {why}")), None)
             }
+            Force::Set(set) if request.gate == Gate::UseTool && set.left_out.contains(&request.principal.id) => {
+                let why = "the owner's policies do not fit the tools of this agent, which are denied: rename its servers of tools, or \
+                           load policies that fit them";
+                (Statement::Deny(why.to_owned()), None)
+            }
             Force::Set(set) => {
-                let verdict = set.set.decide(&set.world, &request.as_request());
+                let verdict = set.set.decide(set.worlds.of(&request.principal), &request.as_request());
                 (statement(&verdict), Some(verdict))
             }
         })
@@ -227,20 +338,35 @@ impl Policies {
     /// it was: what it was not checked for is denied.
     fn refresh(&self, (people, changes): &PeopleNow) {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = (self.toolset().revision(), *changes);
+        let toolset = {
+            let toolset = self.toolset();
+            (toolset.revision(), toolset.tools_revision())
+        };
+        let wanted = Revisions { toolset: toolset.0, people: *changes, tools: toolset.1 };
         if *built == wanted {
             return;
         }
+        let has_other_tools = built.tools != wanted.tools;
         *built = wanted;
         let now = self.now();
         let Force::Set(set) = &*now else { return };
-        match self.read(&set.text, people) {
+        let read = match has_other_tools {
+            true => self.read(&set.text, people),
+            false => self.read_again(set, people),
+        };
+        match read {
             Ok(draft) => self.swap(draft, set.loaded_ms),
             Err(error) => {
                 tracing::error!(%error, "the policies do not fit the tools that are there now; those are denied");
                 self.stay(set, people, error);
             }
         }
+    }
+
+    /// Reads the set in force again, where no tool changed.
+    fn read_again(&self, set: &Set, people: &People) -> Result<SetDraft, ChangeError> {
+        let draft = read_without(&self.toolset().clone(), &set.text, people, set.left_out.clone())?;
+        Ok(SetDraft { stale: set.stale.clone(), ..draft })
     }
 
     /// The set stays with the tools that it was checked against, and says what is wrong.
@@ -256,9 +382,10 @@ impl Policies {
             }],
         };
         let toolset = self.toolset().clone();
-        let Ok(world) = World::new(&old.schema, &entries(&toolset, people)) else { return self.breaks(stale) };
+        let Ok(worlds) = Worlds::new(&old.schema, &toolset, people, &old.left_out) else { return self.breaks(stale) };
         let (text, set, schema) = (old.text.clone(), old.set.clone(), old.schema.clone());
-        self.put(Force::Set(Set { text, set, schema, world, loaded_ms: old.loaded_ms, stale }));
+        let left_out = old.left_out.clone();
+        self.put(Force::Set(Set { text, set, schema, worlds, loaded_ms: old.loaded_ms, left_out, stale }));
     }
 
     fn put(&self, force: Force) {
@@ -309,10 +436,35 @@ fn wants<'a>(demands: impl Iterator<Item = &'a Demand>) -> Wants {
     wants
 }
 
-fn entries(toolset: &Toolset, people: &People) -> Vec<Entry> {
+/// Reads a set against what is known, without the tools of some agents.
+fn read_without(
+    toolset: &Toolset,
+    text: &str,
+    people: &People,
+    left_out: BTreeSet<String>,
+) -> Result<SetDraft, ChangeError> {
+    let schema = Arc::new(toolset.schema(&left_out));
+    let set = Arc::new(PolicySet::read(POLICY_FILE, text, &schema, &Bounds::default())?);
+    let worlds = Worlds::new(&schema, toolset, people, &left_out)?;
+    Ok(SetDraft { text: text.to_owned(), set, schema, worlds, left_out, stale: Vec::new() })
+}
+
+/// That a set does not fit the tools of an agent.
+fn unfit(agent: &str, error: &ReadError) -> Finding {
+    let why = error.findings.first().map(ToString::to_string).unwrap_or_default();
+    Finding {
+        file: POLICY_FILE.to_owned(),
+        place: None,
+        policy: None,
+        what: format!("it does not fit the tools of {agent}, which are denied: {why}"),
+        remedy: "rename the servers of tools of that agent, or load policies that fit them too".to_owned(),
+    }
+}
+
+fn entries(toolset: &Toolset, people: &People, left_out: &BTreeSet<String>) -> Vec<Entry> {
     let person = |(name, roles): (&str, std::collections::BTreeSet<&str>)| Entry::Person {
         id: name.to_owned(),
         roles: roles.into_iter().map(str::to_owned).collect(),
     };
-    toolset.entries().into_iter().chain(people.roles().into_iter().map(person)).collect()
+    toolset.entries(left_out).into_iter().chain(people.roles().into_iter().map(person)).collect()
 }

@@ -36,6 +36,7 @@ impl Governance {
     pub async fn sweep(&self) {
         let _writing = self.writing().lock().await;
         let mut batch = self.decision_log().rows();
+        batch.append(self.policies().refusals.take());
         let before = self.consents();
         if batch.is_empty() && before.is_empty() {
             return;

@@ -17,6 +17,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod admission;
+mod records;
+mod tools;
+
 const NOW_MS: u64 = 1_800_000_000_000;
 
 /// One node, which can be started again.
@@ -25,6 +29,7 @@ struct Bench {
     folder: tempfile::TempDir,
     now_ms: Arc<AtomicU64>,
     drawn: Arc<AtomicU64>,
+    profile: NodeProfile,
 }
 
 impl Bench {
@@ -34,6 +39,7 @@ impl Bench {
             folder: tempfile::TempDir::new().expect("a folder"),
             now_ms: Arc::new(AtomicU64::new(NOW_MS)),
             drawn: Arc::new(AtomicU64::new(1)),
+            profile: NodeProfile::Local,
         }
     }
 
@@ -50,6 +56,7 @@ impl Bench {
             owner: owner(),
             folder: Some(self.folder.path().to_owned()),
             sign: Arc::new(move |origin, head| Checkpoint::sign(origin, head, &key)),
+            profile: self.profile,
         };
         Governance::open(ports).await.expect("it opens")
     }
@@ -287,13 +294,13 @@ async fn a_policy_forbids_asks_and_its_decision_can_be_looked_at_and_tried_on_an
     governance.load_policy(ask, Actor::Owner).await.expect("it is good");
     let reason = denied(gate(&governance).decide(&turn.call("task", "shop/search")).await);
     assert!(reason.contains("forbid"), "{reason}");
-    let decisions = governance.decisions(8).expect("they are read");
+    let decisions = governance.decisions(8).expect("they are read").records;
     let (id, decision) = decisions.first().expect("there is one");
     assert_eq!((decision.answer.as_str(), decision.rule.as_deref()), ("deny", Some("policy")));
-    assert_eq!(governance.decision(*id).as_ref(), Some(decision));
-    let (turned, unknown) = governance.diff_policy("permit(principal, action, resource);").expect("it is good");
-    assert_eq!(turned.iter().map(|one| (one.id, one.becomes)).collect::<Vec<_>>(), [(*id, "permit")]);
-    assert_eq!(unknown, 0);
+    assert_eq!(governance.decision(*id).expect("it is read").as_ref(), Some(decision));
+    let found = governance.diff_policy("permit(principal, action, resource);").expect("it is good");
+    assert_eq!(found.turned.iter().map(|one| (one.id, one.becomes)).collect::<Vec<_>>(), [(*id, "permit")]);
+    assert_eq!((found.unread, found.damaged), (0, 0));
 
     let ask = "@ask(\"look at it\") permit(principal, action, resource);";
     governance.load_policy(ask, Actor::Owner).await.expect("it is good");
@@ -312,6 +319,24 @@ async fn labels_decide_where_policies_are_in_force_and_are_only_told_where_none_
     assert!(reason.contains("confidential") && reason.contains("public"), "{reason}");
     // Its profile clears `shop/search` for everything, but the turn read something that nobody vouches for, and it carries text.
     asked(gate(&governance).decide(&turn.call("task", "shop/search")).await);
+}
+
+#[tokio::test]
+async fn a_profile_has_labels_decide_without_policies_and_keeps_its_approvers() {
+    let (mut bench, mut turn) = (Bench::new(), Turn::new());
+    bench.profile = NodeProfile::Regulated;
+    turn.attributes.label = Some(Label { level: DataLabel::Confidential, trusted: false });
+    let governance = bench.start().await;
+    let reason = denied(gate(&governance).decide(&turn.call("task", "shop/send")).await);
+    assert!(reason.contains("confidential"), "{reason}");
+    let one = "owner: ada\npeople:\n  ada: { roles: [approver] }\n  grace: { roles: [approver] }\n";
+    let refused = governance.load_people(one, Actor::Owner).await.expect_err("Grace has no key, and cannot answer");
+    assert!(refused.to_string().contains("1 of its people can answer as approver"), "{refused}");
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA7kjw8MIz6Ss3IVzSHKBDJWd6iGoaXmdOUC64VLcBu0";
+    let two = one.replace("grace: {", &format!("grace: {{ keys: [\"{key}\"],"));
+    assert!(two.contains("keys"), "{two}");
+    let people = governance.load_people(&two, Actor::Owner).await.expect("both can answer");
+    assert_eq!(people.able("approver"), 2);
 }
 
 #[tokio::test]
@@ -379,6 +404,32 @@ async fn what_a_person_signed_is_no_standing_yes() {
     let refused = governance.answer(&ask.id, Answer { standing: Some(standing), ..yes() }, by).await;
     let reason = refused.expect_err("it is refused").to_string();
     assert!(reason.contains("a signature agrees to one call alone"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_standing_yes_is_taken_back_by_its_giver_or_the_owner_and_counts_no_more() {
+    let (bench, turn) = (Bench::new(), Turn::new());
+    let governance = bench.start().await;
+    let ask = asked(gate(&governance).decide(&turn.call("0", "shop/order")).await);
+    let standing = StandingTerms { until_ms: NOW_MS + 60_000, count: 9, free: Default::default() };
+    let answer = Answer { standing: Some(standing), ..yes() };
+    governance.answer(&ask.id, answer, Actor::Owner).await.expect("it counts");
+    let all = governance.standing();
+    let [given] = all.as_slice() else { panic!("{all:?}") };
+    let id = althing_protocol::hex(&given.id);
+    let eve = Actor::Person { name: "eve".to_owned(), signed: None };
+    let refused = governance.withdraw_standing(&id, eve).await.expect_err("it is not hers");
+    assert!(matches!(refused, AnswerError::NotGiver(_)), "{refused}");
+    permitted(gate(&governance).decide(&turn.call("1", "shop/order")).await);
+    let withdrawn = governance.withdraw_standing(&id, Actor::Owner).await.expect("it is written");
+    assert_eq!(withdrawn.map(|yes| yes.id), Some(given.id));
+    assert_eq!(governance.withdraw_standing(&id, Actor::Owner).await.expect("it is known"), None);
+    let governance = bench.start().await;
+    assert!(governance.standing().is_empty(), "after a restart too");
+    asked(gate(&governance).decide(&turn.call("2", "shop/order")).await);
+    let leaves = records::leaves(&governance).await;
+    let of_end = leaves.iter().filter(|leaf| leaf.action.as_deref() == Some("standing yes"));
+    assert_eq!(of_end.map(|leaf| leaf.principals.clone()).collect::<Vec<_>>(), [["owner".to_owned()]]);
 }
 
 #[tokio::test]

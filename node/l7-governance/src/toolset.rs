@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_policy::{Entry, Schema, ToolSignature};
+use althing_policy::{Entry, Schema, TOOLS_MAX, ToolSignature};
 use althing_protocol::AgentRef;
 use althing_protocol::contract::DataLabel;
 use althing_td::{Effect, ToolTerms};
@@ -16,29 +16,44 @@ pub use althing_execution::tools::ToolStatements as Profiles;
 /// Agents of other nodes and models that are remembered: a stranger makes no more of them.
 const OTHERS_MAX: usize = 4_096;
 
-/// One tool, of all agents that have one of that name.
+/// One tool of one agent.
 #[derive(Debug, Clone, PartialEq)]
 struct KnownTool {
-    /// The schema of its arguments; null where nobody listed it, or two agents have different ones.
+    /// The schema of its arguments; null where nobody listed it.
     input: Value,
-    is_ambiguous: bool,
     profile: ToolProfile,
 }
+
+/// One tool, of each agent that has one of that name: what one agent calls so says nothing of that of another.
+type ToolOfAgents = BTreeMap<String, KnownTool>;
 
 /// All that policies may speak of. It grows, and each growth is told.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Toolset {
     agents: BTreeMap<String, (String, String)>,
-    tools: BTreeMap<String, KnownTool>,
+    tools: BTreeMap<String, ToolOfAgents>,
+    /// The agents with tools, in the order in which they came.
+    bound: Vec<String>,
     models: BTreeMap<String, DataLabel>,
     nodes: BTreeSet<String>,
     revision: u64,
+    tools_revision: u64,
 }
 
 impl Toolset {
     /// How often it changed.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How often tools changed.
+    pub(crate) fn tools_revision(&self) -> u64 {
+        self.tools_revision
+    }
+
+    /// The agents with tools, the one that came last first.
+    pub(crate) fn newest_bound(&self) -> impl Iterator<Item = &String> {
+        self.bound.iter().rev()
     }
 
     /// Takes an agent; says whether it is known from now on.
@@ -78,53 +93,118 @@ impl Toolset {
         }
     }
 
-    /// Takes a tool (`server/tool`) of one agent. Of two with one name what needs more care holds.
-    pub(crate) fn take_tool(&mut self, tool: &str, input: Option<&Value>, profile: ToolProfile) {
-        let tools = self.tools.len();
-        let known = self.tools.get(tool);
-        let next = match known {
-            None if tools >= althing_policy::TOOLS_MAX => return,
-            None => KnownTool { input: input.cloned().unwrap_or_default(), is_ambiguous: false, profile },
-            Some(known) => {
-                let differs = input.is_some_and(|input| !known.input.is_null() && known.input != *input);
-                let is_ambiguous = known.is_ambiguous || differs;
-                let input = match input {
-                    _ if is_ambiguous => Value::Null,
-                    Some(input) => input.clone(),
-                    None => known.input.clone(),
-                };
-                KnownTool { input, is_ambiguous, profile: stricter(known.profile, profile) }
+    /// Takes the tools (`server/tool`) of an agent as their servers list them, in the place of those that they listed before.
+    pub(crate) fn take_listed<'a>(
+        &mut self,
+        agent: &str,
+        listed: impl Iterator<Item = (&'a str, &'a Value, ToolProfile)>,
+    ) {
+        let mut names = BTreeSet::new();
+        for (tool, input, profile) in listed {
+            names.insert(tool);
+            self.put(agent, tool, KnownTool { input: input.clone(), profile });
+        }
+        let mut is_gone = false;
+        for (tool, of_agents) in &mut self.tools {
+            let was_listed = of_agents.get(agent).is_some_and(|known| !known.input.is_null());
+            if was_listed && !names.contains(tool.as_str()) {
+                of_agents.remove(agent);
+                is_gone = true;
             }
-        };
-        if known != Some(&next) {
-            self.tools.insert(tool.to_owned(), next);
-            self.revision += 1;
+        }
+        if is_gone {
+            self.tools.retain(|_, of_agents| !of_agents.is_empty());
+            self.changes();
         }
     }
 
-    /// What policies are checked against.
-    pub(crate) fn schema(&self) -> Schema {
-        let signature = |(name, tool): (&String, &KnownTool)| {
-            let (server, name) = name.split_once('/')?;
-            Some((server.to_owned(), name.to_owned(), tool.input.clone()))
+    /// Takes a tool of an agent that has a definition and is not listed: one of the node's own. Of what is said of it at two times
+    /// what needs more care holds.
+    pub(crate) fn take_tool(&mut self, agent: &str, tool: &str, profile: ToolProfile) {
+        let next = match self.tools.get(tool).and_then(|of_agents| of_agents.get(agent)) {
+            None => KnownTool { input: Value::Null, profile },
+            Some(known) => KnownTool { input: known.input.clone(), profile: stricter(known.profile, profile) },
         };
-        let parts: Vec<_> = self.tools.iter().filter_map(signature).collect();
-        let signatures: Vec<ToolSignature<'_>> =
-            parts.iter().map(|(server, name, input)| ToolSignature { server, name, input }).collect();
-        Schema::new(&signatures)
+        self.put(agent, tool, next);
     }
 
-    /// What policies read of all of it.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
+    fn put(&mut self, agent: &str, tool: &str, next: KnownTool) {
+        let known = self.tools.get(tool).and_then(|of_agents| of_agents.get(agent));
+        let is_full = known.is_none() && self.tools.values().map(BTreeMap::len).sum::<usize>() >= TOOLS_MAX;
+        if is_full || known == Some(&next) {
+            return;
+        }
+        self.tools.entry(tool.to_owned()).or_default().insert(agent.to_owned(), next);
+        if !self.bound.iter().any(|bound| bound == agent) {
+            self.bound.push(agent.to_owned());
+        }
+        self.changes();
+    }
+
+    fn changes(&mut self) {
+        self.revision += 1;
+        self.tools_revision += 1;
+    }
+
+    /// What policies are checked against, without the tools of some agents.
+    pub(crate) fn schema(&self, left_out: &BTreeSet<String>) -> Schema {
+        let (mut tools, mut variants) = (Vec::new(), Vec::new());
+        for (name, of_agents) in self.known(left_out) {
+            let Some((server, name)) = name.split_once('/') else { continue };
+            let signature = |input| ToolSignature { server, name, input };
+            let mut inputs = of_agents.iter().map(|(_, tool)| &tool.input);
+            match inputs.next() {
+                Some(input) if inputs.all(|other| other == input) => tools.push(signature(input)),
+                _ => variants.extend(of_agents.iter().map(|(agent, tool)| (*agent, signature(&tool.input)))),
+            }
+        }
+        Schema::with_variants(&tools, &variants)
+    }
+
+    /// What policies read of all of it. Of tools that two agents have by one name it is what needs more care.
+    pub(crate) fn entries(&self, left_out: &BTreeSet<String>) -> Vec<Entry> {
         let agents = self.agents.iter().map(|(id, (version, publisher))| Entry::Agent {
             id: id.clone(),
             version: version.clone(),
             publisher: Some(publisher.clone()),
         });
-        let tools = self.tools.iter().filter_map(|(name, tool)| Some(entry(name.split_once('/')?, tool.profile)));
+        let known = self.known(left_out);
+        let tools = known.filter_map(|(name, of_agents)| {
+            let profiles = of_agents.iter().map(|(_, tool)| tool.profile);
+            Some(entry(name.split_once('/')?, profiles.reduce(stricter)?))
+        });
         let models = self.models.iter().map(|(id, clearance)| Entry::Model { id: id.clone(), clearance: *clearance });
         let nodes = self.nodes.iter().map(|id| Entry::Node { id: id.clone() });
         agents.chain(tools).chain(models).chain(nodes).collect()
+    }
+
+    /// What policies read of the tools of single agents, where another agent has another tool by that name.
+    pub(crate) fn own_entries(&self, left_out: &BTreeSet<String>) -> BTreeMap<String, Vec<Entry>> {
+        let mut own: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+        for (name, of_agents) in self.known(left_out) {
+            let Some(parts) = name.split_once('/') else { continue };
+            let mut profiles = of_agents.iter().map(|(_, tool)| tool.profile);
+            let first = profiles.next();
+            if profiles.all(|other| Some(other) == first) {
+                continue;
+            }
+            for (agent, tool) in of_agents {
+                own.entry(agent.to_owned()).or_default().push(entry(parts, tool.profile));
+            }
+        }
+        own
+    }
+
+    /// The tools, without those of some agents.
+    fn known<'a>(
+        &'a self,
+        left_out: &'a BTreeSet<String>,
+    ) -> impl Iterator<Item = (&'a String, Vec<(&'a str, &'a KnownTool)>)> {
+        let of = move |(name, of_agents): (&'a String, &'a ToolOfAgents)| {
+            let own = of_agents.iter().filter(|(agent, _)| !left_out.contains(*agent));
+            (name, own.map(|(agent, tool)| (agent.as_str(), tool)).collect::<Vec<_>>())
+        };
+        self.tools.iter().map(of).filter(|(_, of_agents)| !of_agents.is_empty())
     }
 }
 
@@ -177,33 +257,58 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn of_two_tools_with_one_name_what_needs_more_care_holds() {
-        let mut tools = Toolset::default();
-        let trusted = ToolProfile {
+    fn trusted() -> ToolProfile {
+        ToolProfile {
             effect: Effect::None,
             trusted: true,
             label: Some(DataLabel::Internal),
             clearance: DataLabel::Restricted,
             tier: Some(1),
             is_stated: true,
-        };
+        }
+    }
+
+    fn tool_of(entries: &[Entry]) -> (&str, bool) {
+        let tool = entries.iter().find_map(|entry| match entry {
+            Entry::Tool { effect, trusted, .. } => Some((effect.as_str(), *trusted)),
+            _ => None,
+        });
+        tool.expect("a tool")
+    }
+
+    #[test]
+    fn a_tool_of_another_agent_with_the_same_name_takes_nothing_from_that_of_the_owner() {
+        let (mut tools, none) = (Toolset::default(), BTreeSet::new());
         let schema = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
-        tools.take_tool("shop/pay", Some(&schema), trusted);
-        assert_eq!(tools.tools["shop/pay"], KnownTool { input: schema.clone(), is_ambiguous: false, profile: trusted });
+        tools.take_listed("own", [("shop/pay", &schema, trusted())].into_iter());
         let at = tools.revision();
-        tools.take_tool("shop/pay", Some(&schema), trusted);
+        tools.take_listed("own", [("shop/pay", &schema, trusted())].into_iter());
         assert_eq!(tools.revision(), at, "nothing changed");
-        tools.take_tool("shop/pay", Some(&json!({})), ToolProfile::default());
-        let known = &tools.tools["shop/pay"];
-        assert_eq!(
-            (known.input.clone(), known.profile.effect, known.profile.clearance),
-            (Value::Null, Effect::Final, DataLabel::Public)
-        );
-        assert!(!known.profile.trusted && known.profile.tier.is_none() && known.profile.label.is_none());
-        assert!(tools.revision() > at);
-        tools.take_tool("shop/pay", Some(&schema), trusted);
-        assert!(tools.tools["shop/pay"].input.is_null(), "it is not the first one's again");
+        assert!(tools.own_entries(&none).is_empty(), "there is one tool of that name");
+        let other = json!({});
+        tools.take_listed("stranger", [("shop/pay", &other, ToolProfile::default())].into_iter());
+        assert!(tools.revision() > at && tools.tools_revision() == tools.revision());
+        assert_eq!(tool_of(&tools.entries(&none)), ("final", false), "for whoever has none of them");
+        let own = tools.own_entries(&none);
+        assert_eq!((tool_of(&own["own"]), tool_of(&own["stranger"])), (("none", true), ("final", false)));
+        let without = BTreeSet::from(["stranger".to_owned()]);
+        assert_eq!(tool_of(&tools.entries(&without)), ("none", true));
+        assert!(tools.own_entries(&without).is_empty());
+        assert_eq!(tools.newest_bound().collect::<Vec<_>>(), ["stranger", "own"]);
+    }
+
+    #[test]
+    fn what_a_server_does_not_list_any_more_is_gone_and_what_the_node_has_itself_stays() {
+        let (mut tools, none) = (Toolset::default(), BTreeSet::new());
+        let schema = json!({ "type": "object" });
+        tools.take_tool("own", "mesh/find", trusted());
+        tools.take_listed("own", [("shop/pay", &schema, trusted())].into_iter());
+        assert_eq!(tools.known(&none).count(), 2);
+        tools.take_tool("own", "mesh/find", ToolProfile::default());
+        tools.take_listed("own", std::iter::empty());
+        let left: Vec<&str> = tools.known(&none).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(left, ["mesh/find"]);
+        assert_eq!(tool_of(&tools.entries(&none)), ("final", false), "what needs more care holds");
     }
 
     #[test]

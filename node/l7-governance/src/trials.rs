@@ -27,7 +27,8 @@ pub enum TrialError {
 /// [`TrialError`].
 pub fn test_policy(governance: &Governance, text: Option<&str>, file: &Value) -> Result<Vec<Outcome>, TrialError> {
     let draft = governance.policies().read(&text_of(governance, text)?, &governance.people())?;
-    Ok(run(&draft.set, &draft.world, &cases(file)?))
+    let of = |case: &Case| run(&draft.set, draft.world_of(case.request().principal), std::slice::from_ref(case));
+    Ok(cases(file)?.iter().flat_map(of).collect())
 }
 
 /// Says how a request would be decided by the policies in force; it has the members of a case.
@@ -37,7 +38,8 @@ pub fn test_policy(governance: &Governance, text: Option<&str>, file: &Value) ->
 pub fn explain_policy(governance: &Governance, request: Map<String, Value>) -> Result<Explanation, TrialError> {
     let draft = governance.policies().read(&text_of(governance, None)?, &governance.people())?;
     let case = only_case(request)?;
-    Ok(explain(&draft.set, &draft.world, &case.request()))
+    let request = case.request();
+    Ok(explain(&draft.set, draft.world_of(request.principal), &request))
 }
 
 fn text_of(governance: &Governance, given: Option<&str>) -> Result<String, TrialError> {

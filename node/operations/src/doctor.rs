@@ -5,6 +5,8 @@ mod call;
 mod finding;
 mod gather;
 mod governance;
+mod health;
+mod health_words;
 mod mesh;
 mod overhead;
 mod registries;
@@ -12,6 +14,7 @@ mod sessions;
 mod storage;
 mod telemetry;
 mod tool_lists;
+mod verification;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +25,15 @@ pub use call::{CallPath, diagnose_call, examine_call};
 pub use finding::Finding;
 pub use gather::{examine, refused_tools, short};
 pub use governance::GovernanceHealth;
+pub use health::layer_health;
+pub use health_words::{Health, HealthWords, LayerHealth};
 pub use mesh::Mesh;
 pub use overhead::{Overhead, OverheadRow, overhead};
 pub use registries::RegistryHealth;
 pub use sessions::{Sessions, TaskDoubt};
 pub use storage::{Storage, loose_mode, loose_note};
 pub use tool_lists::tool_notes;
+pub use verification::TurnFinding;
 
 use crate::collector::CollectorTrouble;
 use finding::{fine, note, wrong};
@@ -127,6 +133,8 @@ pub struct NodeStatus {
     pub table: usize,
     /// Turns that survive its end.
     pub sessions: Sessions,
+    /// What failed in silence, or was refused by a gate.
+    pub turns: Vec<TurnFinding>,
     /// What is decided, asked and recorded.
     pub governance: GovernanceHealth,
     /// The groups that this node belongs to.
@@ -180,6 +188,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     visibility(status, &mut findings);
     sessions::judge(&status.sessions, &mut findings);
     groups(status, &mut findings);
+    verification::judge(&status.turns, &mut findings);
     governance::judge(&status.governance, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
     findings.extend(status.collector.iter().flat_map(|troubles| telemetry::judge(troubles)));

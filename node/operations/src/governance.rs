@@ -7,17 +7,20 @@ mod pending;
 mod rights;
 mod stopping;
 mod waiting;
+mod witnesses;
 
 pub use althing_governance::audit::{AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, RecordBody};
-pub use althing_governance::machine::consent::ConsentError;
+pub use althing_governance::machine::consent::{ConsentError, StandingYes};
+pub use althing_governance::machine::delivery::DeliveryTrouble;
 pub use althing_governance::machine::key::{KeyError, PersonSignature};
 pub use althing_governance::machine::people::{People, Person};
+pub use althing_governance::machine::pruning::{PruneRefusal, signers};
 pub use althing_governance::trials::{
     Explanation, Finding, Outcome, TrialError, Verdict, demand_words, explain_policy, test_policy,
 };
 pub use althing_governance::{
-    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, PendingAsk, PolicyStatus, SignedAnswer,
-    StandingTerms, Turnabout, Want,
+    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, PendingAsk, PolicyDiff, PolicyStatus,
+    SignedAnswer, StandingTerms, Turnabout, Want,
 };
 pub use delivery::{DELIVERIES, Delivery, Questions};
 pub use messenger::{DeliveryError, Messenger};
@@ -25,3 +28,4 @@ pub use pending::{PendingGap, PendingRelease, PendingStep, PendingWork, pending}
 pub use rights::{ActionRight, rights};
 pub use stopping::{StopReport, StopTarget, stop};
 pub use waiting::WaitingQuestions;
+pub use witnesses::{ASKED_EVERY, AuditWitnesses, WitnessState};

@@ -6,6 +6,7 @@ mod tenures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a::{Part, Role};
 use althing_calls::{
@@ -32,6 +33,8 @@ use crate::group_agents::Placements;
 const SLOTS: u32 = 32;
 /// Agents of this node that are looked at.
 const AGENTS_MAX: usize = 10_000;
+/// Between two looks at whether an agent that began a task has been started.
+const LOOK: Duration = Duration::from_millis(250);
 /// The member of a message's metadata that says of which task of which group it is.
 const METADATA: &str = "https://althing.dev/ext/group-task/v1";
 
@@ -46,17 +49,20 @@ pub(crate) struct GroupWorker {
     data: Option<PathBuf>,
     clock: WallClock,
     placements: watch::Sender<Placements>,
+    /// Whether each agent that was added before the node started has been started by now, or does not start.
+    agents_known: watch::Receiver<bool>,
     leases: Leases,
 }
 
 impl GroupWorker {
-    /// What runs tasks of groups, and says by `placements` what they place here.
+    /// What runs tasks of groups, and says by `placements` what they place here; `agents_known` says when each agent that was
+    /// added before has been started, or does not start.
     pub(crate) fn new(
         calls: &Calls,
         (host, network): (Arc<Host>, Arc<dyn Network>),
         identity: &Identity,
         (labels, data): (Vec<String>, Option<PathBuf>),
-        placements: watch::Sender<Placements>,
+        (placements, agents_known): (watch::Sender<Placements>, watch::Receiver<bool>),
     ) -> GroupWorker {
         GroupWorker {
             calls: calls.clone(),
@@ -67,6 +73,7 @@ impl GroupWorker {
             data,
             clock: identity.clock().clone(),
             placements,
+            agents_known,
             leases: Leases::default(),
         }
     }
@@ -198,8 +205,29 @@ impl Worker for GroupWorker {
         self.leases.supersede(&group.to_string(), &task.to_string(), token);
     }
 
-    fn goes_on(&self, task: &Assigned) -> bool {
-        self.began(task).is_some()
+    fn goes_on<'a>(&'a self, task: &'a Assigned) -> BoxFuture<'a, bool> {
+        let mut known = self.agents_known.clone();
+        async move {
+            // It may be started long before the others.
+            while self.began(task).is_none() {
+                tokio::select! {
+                    biased;
+                    is_known = async { known.wait_for(|now| *now).await.is_ok() } => {
+                        // Else the node is being stopped, and nobody asks any more.
+                        return if is_known { self.began(task).is_some() } else { std::future::pending().await };
+                    }
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+            }
+            true
+        }
+        .boxed()
+    }
+
+    fn verifies(&self, task: &Assigned) -> bool {
+        let chosen = || self.agent(&task.needs, task.author, task.on_behalf_of).ok();
+        let agent = self.began(task).or_else(chosen);
+        agent.is_some_and(|agent| self.host.verifies(agent.name()))
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
@@ -297,6 +325,9 @@ struct TaskMetadata {
     fencing_token: u64,
     /// The same for each attempt: what an outside system executes once.
     idempotency_key: String,
+    /// The steps of the workflow whose results are in it and that no gate judged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_verified: Vec<String>,
 }
 
 /// The id of the message of an attempt. A second attempt is another message.
@@ -316,6 +347,7 @@ fn params(task: &Assigned) -> Vec<u8> {
         attempt: task.attempt,
         fencing_token: task.token,
         idempotency_key: task.task.to_string(),
+        not_verified: task.unverified.clone(),
     };
     let message = TaskMessage {
         parts: given.map_or_else(text, TaskParts::Message),
@@ -404,7 +436,15 @@ mod tests {
             is_step: false,
             label: None,
             answer: AnswerAttributes::default(),
+            unverified: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_task_is_told_which_results_in_it_nobody_verified() {
+        let task = Assigned { unverified: vec!["draft".to_owned()], ..assigned("{{step.draft}}") };
+        let told: Value = serde_json::from_slice(&params(&task)).expect("JSON");
+        assert_eq!(told["message"]["metadata"][METADATA]["notVerified"], json!(["draft"]));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What is operated on a running node: registries that it follows, what groups give it to do and place on it, diagnosis, what is
-//! elsewhere and adopted, what waits for people, and whom sentences are for.
+//! elsewhere and adopted, what waits for people, whom sentences are for, and whether agents answer what is right.
 //!
 //! **Inputs**: the ports of a node and an [`OperationsConfig`]; what registries, groups and others' servers say.
 //! **Outputs**: [`Operations`], the node and what is operated on it, which the owner's API serves.
@@ -26,11 +26,13 @@ pub mod registries;
 mod routing;
 mod secrets;
 mod tokens;
+mod trials;
 mod uploads;
 
 pub use adopt::{
     AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
 };
+pub use althing_verification::machine::report as test_report;
 pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Embeddings, OperationsConfig};
 pub use group_orders::GroupOrders;
@@ -43,6 +45,7 @@ pub use routing::{
 };
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, token_digest};
+pub use trials::{AgentTests, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder};
 pub use uploads::{UploadError, UploadFolder, forget as forget_upload};
 
 #[cfg(test)]

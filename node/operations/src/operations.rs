@@ -14,8 +14,8 @@ use tokio::sync::watch;
 
 use crate::collector::Collector;
 use crate::config::OperationsConfig;
-use crate::doctor::Finding;
-use crate::governance::{DELIVERIES, Delivery, Messenger, WaitingQuestions};
+use crate::doctor::{Finding, HealthWords};
+use crate::governance::{AuditWitnesses, DELIVERIES, Delivery, Messenger, WaitingQuestions};
 use crate::group_agents::{PlacedAgents, Placements, placements};
 use crate::group_orders::GroupOrders;
 use crate::group_work::GroupWorker;
@@ -44,6 +44,8 @@ pub struct Operations {
     pub node: Node,
     /// Tells people of what waits for them.
     pub delivery: Delivery,
+    /// Those who sign its audit log.
+    pub witnesses: AuditWitnesses,
     /// The registries that it follows.
     pub registries: Arc<Registries>,
     /// What it learned of whom sentences are for.
@@ -52,10 +54,14 @@ pub struct Operations {
     pub collector: OnceLock<Arc<Collector>>,
     /// What `doctor` says of how its faces are configured, which this crate does not know.
     pub faces: OnceLock<Vec<Finding>>,
+    /// How its layers are.
+    pub health: HealthWords,
     /// The files of its owner's keys, where the node runs by them.
     pub owner_files: OnceLock<Arc<OwnerFiles>>,
     /// The agents that groups place here.
     placements: watch::Receiver<Placements>,
+    /// Whether each agent that was added before the node started has been started by now, or does not start.
+    agents_known: watch::Sender<bool>,
 }
 
 impl Deref for Operations {
@@ -81,18 +87,33 @@ impl Operations {
         let followed = followed(ports.store.as_ref())?;
         let routing = Arc::new(LearnedRoutes::new(ports.store.clone(), &config));
         let (placing, placements) = placements();
+        let (agents_known, knowing) = watch::channel(false);
         let hosts = (ports.execution.host.clone(), ports.network.clone());
-        let make = make_worker(hosts, &config.node, placing, orders, ports.entropy.clone());
+        let make = make_worker(hosts, &config.node, (placing, knowing), orders, ports.entropy.clone());
         let node = Box::pin(Node::assemble(key, config.node, ports, Some(make))).await?;
+        agents_known.send_replace(node.agents.are_known());
         let registries = Arc::new(Registries::open(followed, &node, config.requirements));
         node.discovery.take_hints(registries.clone());
         uploads::sweep(&node);
         let (collector, faces, owner_files) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let delivery = delivery(&node)?;
-        Ok(Operations { node, delivery, registries, routing, collector, faces, owner_files, placements })
+        let (delivery, witnesses) = (delivery(&node)?, AuditWitnesses::of(&node));
+        Ok(Operations {
+            node,
+            delivery,
+            witnesses,
+            registries,
+            routing,
+            collector,
+            faces,
+            health: HealthWords::default(),
+            owner_files,
+            placements,
+            agents_known,
+        })
     }
 
-    /// Runs the node, hosts what groups place here, hears of registries and tells them of this node, for as long as it runs.
+    /// Runs the node, hosts what groups place here, hears of registries and tells them of this node, has its audit log
+    /// signed, for as long as it runs.
     pub async fn run(&self) {
         let placed = PlacedAgents { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
         let placed = Box::pin(placed.run(self.placements.clone()));
@@ -100,7 +121,13 @@ impl Operations {
         let registries =
             async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
-        tokio::join!(Box::pin(self.node.run()), placed, registries, Box::pin(self.delivery.run()));
+        let knowing = async {
+            self.agents.known().await;
+            self.agents_known.send_replace(true);
+        };
+        let witnessed = Box::pin(self.witnesses.run());
+        let delivered = Box::pin(self.delivery.run());
+        tokio::join!(Box::pin(self.node.run()), placed, registries, delivered, knowing, witnessed);
     }
 }
 
@@ -111,17 +138,18 @@ fn delivery(node: &Node) -> Result<Delivery, NodeError> {
     Ok(Delivery::open(questions, messenger, node.store.clone(), node.clock().clone())?)
 }
 
-/// What makes the worker of groups, which says by `placing` what they place here, and lets agents give them tasks by `orders`.
+/// What makes the worker of groups, which says by `placing` what they place here, is told by `knowing` when the agents that were
+/// added before are there, and lets agents give groups tasks by `orders`.
 fn make_worker(
     (host, network): (Arc<Host>, Arc<dyn Network>),
     config: &NodeConfig,
-    placing: watch::Sender<Placements>,
+    (placing, knowing): (watch::Sender<Placements>, watch::Receiver<bool>),
     orders: Arc<GroupOrders>,
     entropy: Entropy,
 ) -> MakeWorker {
     let (labels, data) = (config.labels.clone(), config.data.clone());
     Box::new(move |calls: &Calls, identity: &Arc<Identity>| {
-        let worker = Arc::new(GroupWorker::new(calls, (host, network), identity, (labels, data), placing));
+        let worker = Arc::new(GroupWorker::new(calls, (host, network), identity, (labels, data), (placing, knowing)));
         let (routes, of) = (worker.clone(), identity.clone());
         let opened: GroupHook = Box::new(move |groups: &Groups| {
             orders.connect(groups, &of, entropy);

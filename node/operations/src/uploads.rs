@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use althing_node::revocations::remove_folder;
-use althing_node::{Node, publish};
+use althing_node::{Node, publish, rollouts};
 
 /// The folder of these folders, in the node's data.
 const FOLDER: &str = "uploads";
@@ -110,7 +110,8 @@ pub(crate) fn sweep(node: &Node) {
 /// The folders of all agents; none if that cannot be read.
 fn owned(node: &Node) -> Option<Vec<PathBuf>> {
     let all = publish::all(node.store.as_ref()).ok()?;
-    Some(all.into_iter().map(|added| added.folder).collect())
+    let others = rollouts::stored_agents(node.store.as_ref()).ok()?;
+    Some(all.into_iter().chain(others).map(|added| added.folder).collect())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use minicbor::{Decode, Encode};
 
 use super::leaf::{AuditError, check_text};
 use crate::limits::{AUDIT_ASK_BYTES_MAX, AUDIT_ASK_LIFE_MAX_MS};
+use crate::tlog::NoteKey;
 use crate::{AgentId, Digest, Label, cbor, digest, hex};
 
 /// What `ssh-keygen -Y sign -n` must be given for an answer.
@@ -116,6 +117,13 @@ impl Ask {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// The text that a person signs who agrees, in a role, that the bodies beside a log from before a time end. It names the key of the
+/// log: a signature is of one log, and of what was recorded before that time, which never becomes more.
+#[must_use]
+pub fn prune_text(log: &NoteKey, before_ms: u64, role: &str) -> String {
+    format!("althing prune\nlog: {log}\nbefore: {before_ms}\nrole: {role}\n")
 }
 
 /// The text that a person signs. `role` is that in which they answer; none of who answers on their own behalf.

@@ -180,7 +180,7 @@ pub struct AuditLeaf {
     /// The digest of what a person was asked ([`Ask`](super::Ask)).
     #[cbor(n(15), with = "minicbor::bytes")]
     pub consent: Option<Digest>,
-    /// The digest of the row of the turn's journal.
+    /// The digest of the row of the turn's journal; of a turn that of the row of its task.
     #[cbor(n(16), with = "minicbor::bytes")]
     pub row: Option<Digest>,
     /// The digest of the trace's id.

@@ -5,7 +5,7 @@ mod body;
 mod export;
 mod leaf;
 
-pub use ask::{AnswerWord, Ask, CallTerms, NAMESPACE, answer_text};
+pub use ask::{AnswerWord, Ask, CallTerms, NAMESPACE, answer_text, prune_text};
 pub use body::{BodyCommitment, BodyRole, BodySalt, commitment};
 pub use export::{AuditEvidence, AuditExport, AuditExportError, OpenBody, verify_offline};
 pub use leaf::{AuditError, AuditLeaf, AuditOutcome, AuditStage};

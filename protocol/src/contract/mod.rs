@@ -3,19 +3,23 @@
 //! The schema is `schema/contract-1.schema.json`; rules beyond a schema are checked here. A contract means the same on every
 //! node: [`Contract::digest`] depends on its content, not on its notation.
 
+mod answer_schema;
 mod classes;
 mod problem;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use answer_schema::{ANSWER_DEPTH_MAX, ANSWER_SCHEMA_BYTES_MAX, AnswerSchema, Breach, SchemaFault};
 pub use classes::{Arrival, Class, Cost, Dt, Fallback, Hrt, Latency, OnOverrun, Signals, Srt};
 pub use problem::ContractProblem;
 pub use schema::{SCHEMA, did_you_mean};
+pub use verify::{CHECK_WITHIN_MS_DEFAULT, Check, Delivery, OutputRule, Schemas, Verify};
 
 use crate::Digest;
 
@@ -74,6 +78,9 @@ pub struct Contract {
     /// What is kept of its turns that are over.
     #[serde(default, skip_serializing_if = "TurnRecord::is_default")]
     pub record: TurnRecord,
+    /// What an answer must be before anybody sees it.
+    #[serde(default, skip_serializing_if = "Verify::is_default")]
+    pub verify: Verify,
 }
 
 /// The label of data; later ones are stricter.
@@ -333,6 +340,7 @@ impl Contract {
             data_label: DataLabel::default(),
             observability: Observability::default(),
             record: TurnRecord::default(),
+            verify: Verify::default(),
         }
     }
 
@@ -356,7 +364,8 @@ impl Contract {
     /// The rules beyond the schema; none if all hold.
     #[must_use]
     pub fn check(&self) -> Vec<ContractProblem> {
-        let mut problems = Vec::new();
+        let covered = |pattern: &String| self.capabilities.iter().any(|capability| covers(capability, pattern));
+        let mut problems = self.verify.problems(covered);
         let mut refuse = |field: &str, rule, message: String, fix: String| {
             problems.push(ContractProblem::new(field, rule, message, fix));
         };
@@ -377,7 +386,6 @@ impl Contract {
             let fix = "Write cpu_ms, tokens or spend, or leave cost out".to_owned();
             refuse("class.cost", "too-few", "it bounds nothing".to_owned(), fix);
         }
-        let covered = |pattern: &String| self.capabilities.iter().any(|capability| covers(capability, pattern));
         if let Some((place, pattern)) = self.security.consent_for.iter().enumerate().find(|(_, it)| !covered(it)) {
             let message = format!("{pattern:?} is not among the capabilities, so that nobody is asked for it");
             let fix = format!("Add {pattern:?} to capabilities, or leave it out here");

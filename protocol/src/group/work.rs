@@ -214,6 +214,9 @@ pub struct Complete {
     /// The label of the result; without one, nothing is said of it.
     #[n(2)]
     pub label: Option<Label>,
+    /// True if gates of the agent's contract let the result pass; without it, nothing says so.
+    #[n(3)]
+    pub verified: Option<bool>,
 }
 
 /// Ends an attempt without a result.
@@ -392,6 +395,9 @@ impl Decline {
 
 impl Complete {
     pub(super) fn check(&self) -> Result<(), ObjectError> {
+        if self.verified == Some(false) {
+            return shape("of a result that is not verified nothing is said".to_owned());
+        }
         self.result.check()
     }
 }

@@ -87,6 +87,9 @@ pub struct Job {
     /// The step that returns a list in JSON: there is one task for each of its items.
     #[n(5)]
     pub for_each: Option<String>,
+    /// True if its tasks complete only with results that gates of the agents' contracts let pass.
+    #[n(6)]
+    pub verify: Option<bool>,
 }
 
 /// What the result of a step must be.
@@ -246,7 +249,8 @@ impl Job {
     #[must_use]
     pub fn new(needs: Needs, input: &str) -> Job {
         let lease_ms = WORK_LEASE_MIN_MS * 10;
-        Job { needs, input: input.to_owned(), priority: Priority::Normal, attempts_max: 1, lease_ms, for_each: None }
+        let (priority, for_each, verify) = (Priority::Normal, None, None);
+        Job { needs, input: input.to_owned(), priority, attempts_max: 1, lease_ms, for_each, verify }
     }
 }
 

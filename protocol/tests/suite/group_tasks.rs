@@ -317,8 +317,9 @@ pub fn command(command: &Command) -> Value {
             json!({ "command": "abandon", "task": task.to_string(), "reason": reason })
         }
         Command::Renew(claim) => claimed("renew", claim),
-        Command::Complete(Complete { claim, result, label }) => {
+        Command::Complete(Complete { claim, result, label, verified }) => {
             let shown = and(claimed("complete", claim), "result", content(result));
+            let shown = verified.map_or(shown.clone(), |verified| and(shown, "verified", json!(verified)));
             label.map_or(shown.clone(), |label| and(shown, "label", json!(label)))
         }
         Command::Fail(Fail { claim, reason, retry }) => {

@@ -361,9 +361,13 @@ fn shown_test(test: &Test) -> Value {
 fn shown_step(step: &Step) -> Value {
     let action = match &step.action {
         Action::Task(job) => {
-            let Job { needs: of, input, priority: urgency, attempts_max, lease_ms, for_each } = job.as_ref();
-            json!({ "needs": needs(of), "input": input, "priority": priority(*urgency), "attempts_max": attempts_max,
-                "lease_ms": lease_ms, "for_each": for_each })
+            let Job { needs: of, input, priority: urgency, attempts_max, lease_ms, for_each, verify } = job.as_ref();
+            let mut shown = json!({ "needs": needs(of), "input": input, "priority": priority(*urgency),
+                "attempts_max": attempts_max, "lease_ms": lease_ms, "for_each": for_each });
+            if let Some(verify) = verify {
+                shown["verify"] = json!(verify);
+            }
+            shown
         }
         Action::Approval(question) => json!({ "question": question }),
     };

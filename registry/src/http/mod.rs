@@ -31,7 +31,7 @@ use answers::{bundle_of, cbor, json, private, text};
 use problem::{Answer, Problem};
 
 pub use names::at_own_names;
-pub use witness::witness_router;
+pub use witness::{cosigning_route, witness_router};
 
 /// Agents of one page.
 const PAGE: usize = 100;

@@ -30,6 +30,11 @@ pub fn witness_router(witness: Arc<Witness>) -> Router {
         .with_state(witness)
 }
 
+/// The route of a witness that a registry has beside its own.
+pub fn cosigning_route(witness: Arc<Witness>) -> Router {
+    Router::new().route("/add-checkpoint", post(add)).with_state(witness)
+}
+
 async fn about(State(witness): State<Arc<Witness>>) -> Answer {
     let logs = witness.logs().map_err(Problem::from)?;
     let logs: Vec<_> = logs
@@ -71,12 +76,14 @@ impl From<WitnessError> for Problem {
                 WitnessRefusal::Stale { .. } | WitnessRefusal::Forked { .. } => StatusCode::CONFLICT,
                 WitnessRefusal::Proof(_) => StatusCode::UNPROCESSABLE_ENTITY,
             },
+            WitnessError::Often(_) => StatusCode::TOO_MANY_REQUESTS,
             WitnessError::Write(_) => StatusCode::SERVICE_UNAVAILABLE,
             WitnessError::Read(_) | WitnessError::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status.is_server_error() {
             tracing::error!(%error, "a checkpoint is not cosigned");
         }
-        Problem::new(status, error)
+        let problem = Problem::new(status, &error);
+        if matches!(error, WitnessError::Often(_)) { problem.retry_after(1) } else { problem }
     }
 }

@@ -1,6 +1,7 @@
 //! Groups of nodes on the simulated network.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -136,6 +137,8 @@ pub struct EchoWorker {
     pub forbids: Arc<Mutex<Option<String>>>,
     /// What it did outside, once for each attempt that it journalled: with it a worker that starts again goes on.
     pub effects: Arc<Mutex<Vec<(WorkId, u64)>>>,
+    /// Its agents are still being started: nobody knows yet which attempts go on.
+    pub starting: Arc<AtomicBool>,
 }
 
 impl EchoWorker {
@@ -175,8 +178,14 @@ impl Worker for EchoWorker {
         *self.hosted.lock().expect("no panic") = agents.into_iter().map(|one| one.agent).collect();
     }
 
-    fn goes_on(&self, task: &Assigned) -> bool {
-        self.effects.lock().expect("no panic").contains(&(task.task, task.token))
+    fn goes_on<'a>(&'a self, task: &'a Assigned) -> BoxFuture<'a, bool> {
+        async move {
+            while self.starting.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            self.effects.lock().expect("no panic").contains(&(task.task, task.token))
+        }
+        .boxed()
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {

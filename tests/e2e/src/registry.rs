@@ -48,6 +48,41 @@ impl RegistryProcess {
     }
 }
 
+/// A witness that runs.
+pub struct WitnessProcess {
+    pub running: Running,
+    /// `http://127.0.0.1:PORT`
+    pub at: String,
+    /// The key of its signatures.
+    pub key: String,
+    /// What it says of the first log: its name, and how many entries it signed.
+    pub log: String,
+}
+
+impl WitnessProcess {
+    /// Starts one of that log, with that folder of data.
+    pub fn start(machine: &Machine, data: &Path, log: &str, listen: &str) -> WitnessProcess {
+        let mut command = machine.command(&program());
+        command.arg("witness").arg("--data").arg(data).args(["--log", log, "--listen", listen]);
+        let mut running = Running::start(&mut command);
+        let mut said = Vec::new();
+        while said.len() < 4 {
+            let Some(line) = running.line(STARTS) else { panic!("no witness: {:?}", running.end(STARTS)) };
+            said.push(line);
+        }
+        let word = |name: &str| {
+            let line = said.iter().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_else(|| panic!("it does not say its {name}: {said:?}")).trim().to_owned()
+        };
+        WitnessProcess { at: word("at"), key: word("key"), log: word("log"), running }
+    }
+
+    /// Where it listens, such as `127.0.0.1:7481`.
+    pub fn listens(&self) -> String {
+        self.at.rsplit('/').next().expect("an address").to_owned()
+    }
+}
+
 /// The program, which lies beside `althing`.
 pub fn program() -> PathBuf {
     let path = binary().with_file_name("althing-registry");

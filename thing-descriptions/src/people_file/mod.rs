@@ -22,6 +22,17 @@ pub struct PeopleFile {
     pub owner: String,
     /// All of them, by name.
     pub people: BTreeMap<String, PersonSpec>,
+    /// Who must agree that bodies of the audit log end before their time; nobody where it is not said.
+    pub prune: Option<SignOffSpec>,
+}
+
+/// How many people must agree, and in which role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignOffSpec {
+    /// The role, by name.
+    pub role: String,
+    /// How many people, 1 to 7.
+    pub count: u8,
 }
 
 /// One person.

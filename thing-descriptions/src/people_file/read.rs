@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{KeyLine, OWNER_DEFAULT, PeopleFile, PersonSpec, ReachSpec};
+use super::{KeyLine, OWNER_DEFAULT, PeopleFile, PersonSpec, ReachSpec, SignOffSpec};
 use crate::json::excerpt;
 use crate::reader::yaml::{At, Node};
 use crate::reader::{Fields, FileProblem, Reader, is_name, is_secret_name};
 
-const FILE_KEYS: [&str; 2] = ["owner", "people"];
+const FILE_KEYS: [&str; 3] = ["owner", "people", "prune"];
 const PERSON_KEYS: [&str; 4] = ["keys", "roles", "users", "reach"];
+const SIGN_OFF_KEYS: [&str; 2] = ["role", "count"];
 const REACH_KEYS: [&str; 4] = ["url", "secret", "command", "agent"];
 
 const PEOPLE_MAX: usize = 256;
@@ -17,6 +18,8 @@ const ROLES_MAX: usize = 16;
 const USERS_MAX: usize = 16;
 const WAYS_MAX: usize = 4;
 const COMMAND_MAX: usize = 32;
+/// People who sign off one thing: with the owner they are named in one entry of the audit log.
+const SIGN_OFFS_MAX: u8 = 7;
 /// Bytes of a key, an address, an argument.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 /// Bytes of the name of a user or a token.
@@ -59,7 +62,35 @@ fn file(reader: &mut Reader, root: &At) -> Option<PeopleFile> {
         let message = format!("{owner:?} is not among the people");
         reader.refuse(&fields, "owner", "unknown-person", message, "Write the name of one of them".to_owned());
     }
-    Some(PeopleFile { owner: owner.unwrap_or_else(|| OWNER_DEFAULT.to_owned()), people })
+    let owner = owner.unwrap_or_else(|| OWNER_DEFAULT.to_owned());
+    let prune = fields.value("prune").and_then(|at| sign_off(reader, at, "prune", (owner.as_str(), &people)));
+    Some(PeopleFile { owner, people, prune })
+}
+
+/// How many people must agree to something, and in which role: as many as there are, but for the owner, who asks for it.
+fn sign_off(
+    reader: &mut Reader,
+    at: &At,
+    path: &str,
+    (owner, people): (&str, &BTreeMap<String, PersonSpec>),
+) -> Option<SignOffSpec> {
+    let fields = reader.fields(at, path, &SIGN_OFF_KEYS)?;
+    for key in SIGN_OFF_KEYS.into_iter().filter(|key| !fields.has(key)) {
+        reader.missing(&fields, key);
+    }
+    let role = reader.name(&fields, "role")?;
+    let count = reader.number(&fields, "count", 1..=SIGN_OFFS_MAX)?;
+    let can = |(name, person): &(&String, &PersonSpec)| {
+        name.as_str() != owner && person.roles.contains(&role) && !person.keys.is_empty()
+    };
+    let able = people.iter().filter(can).count();
+    if able < usize::from(count) {
+        let message = format!("{count} people with the role {role:?} must sign, and {able} with a key have it");
+        let fix = "Give the role to more people with a key, the owner not among them, or lower the count".to_owned();
+        reader.refuse(&fields, "count", "too-few", message, fix);
+        return None;
+    }
+    Some(SignOffSpec { role, count })
 }
 
 /// Notes a user of the gateway who would be two people.

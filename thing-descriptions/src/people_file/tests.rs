@@ -40,6 +40,26 @@ fn people_are_read_with_their_keys_roles_users_and_ways() {
 }
 
 #[test]
+fn those_who_sign_off_are_as_many_as_there_are() {
+    let of = |prune: &str| format!("{SMALL}prune: {prune}\n");
+    let file = parse_people(&of("{ role: treasurer, count: 1 }")).expect("a good file");
+    assert_eq!(file.prune, Some(SignOffSpec { role: "treasurer".to_owned(), count: 1 }));
+    assert_eq!(parse_people(SMALL).expect("a good file").prune, None);
+    for (prune, field, rule) in [
+        ("{ role: treasurer, count: 2 }", "prune.count", "too-few"),
+        ("{ role: auditor, count: 1 }", "prune.count", "too-few"),
+        ("{ role: treasurer, count: 0 }", "prune.count", "out-of-range"),
+        ("{ role: treasurer, count: 8 }", "prune.count", "out-of-range"),
+        ("{ role: treasurer }", "prune.count", "missing"),
+        ("{ count: 1 }", "prune.role", "missing"),
+        ("{ role: treasurer, count: 1, by: ada }", "prune.by", "unknown-key"),
+        ("7", "prune", "wrong-type"),
+    ] {
+        assert_eq!(rules(&of(prune)), [(field.to_owned(), rule)], "{prune}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_by_field_and_rule() {
     let of_ada = |members: &str| format!("people:\n  ada: {{ {members} }}\n");
     for (text, field, rule) in [

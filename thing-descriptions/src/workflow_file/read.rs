@@ -11,11 +11,11 @@ use althing_protocol::limits::{
 use super::WorkflowFile;
 use crate::heading;
 use crate::json::excerpt;
-use crate::reader::yaml::At;
+use crate::reader::yaml::{At, Node};
 use crate::reader::{Fields, FileProblem, Reader, is_word};
 
 pub(super) const FILE_KEYS: [&str; 5] = ["name", "version", "title", "description", "steps"];
-pub(super) const STEP_KEYS: [&str; 14] = [
+pub(super) const STEP_KEYS: [&str; 15] = [
     "id",
     "after",
     "when",
@@ -30,11 +30,12 @@ pub(super) const STEP_KEYS: [&str; 14] = [
     "for_each",
     "repeat",
     "needs",
+    "verify",
 ];
 /// One of them says what a step does.
 pub(super) const ACTION_KEYS: [&str; 3] = ["capability", "agent", "approve"];
 /// What only a task has.
-pub(super) const TASK_KEYS: [&str; 6] = ["input", "attempts", "lease", "priority", "for_each", "needs"];
+pub(super) const TASK_KEYS: [&str; 7] = ["input", "attempts", "lease", "priority", "for_each", "needs", "verify"];
 pub(super) const WHEN_KEYS: [&str; 3] = ["step", "equals", "contains"];
 pub(super) const REPEAT_KEYS: [&str; 4] = ["from", "equals", "contains", "rounds"];
 pub(super) const NEEDS_KEYS: [&str; 6] = ["labels", "memory_mib", "cores", "disk_mib", "gpus", "class"];
@@ -149,12 +150,23 @@ fn action(reader: &mut Reader, fields: &Fields<'_>) -> Option<Action> {
     let attempts_max = reader.number(fields, "attempts", 1..=WORK_ATTEMPTS_MAX);
     let lease_ms = reader.time(fields, "lease", WORK_LEASE_MIN_MS..=WORK_LEASE_MAX_MS);
     let priority = priority(reader, fields);
+    let verify = verify(reader, fields);
     // Read also where the target is wrong, so that all problems are found at once.
     let needs = needs(reader, fields, target.clone().unwrap_or(Target::Agent(String::new())));
     target?;
     let job = Job::new(needs, &input);
     let (attempts_max, lease_ms) = (attempts_max.unwrap_or(job.attempts_max), lease_ms.unwrap_or(job.lease_ms));
-    Some(Action::Task(Box::new(Job { attempts_max, lease_ms, priority, for_each, ..job })))
+    Some(Action::Task(Box::new(Job { attempts_max, lease_ms, priority, for_each, verify, ..job })))
+}
+
+/// Whether the result must be verified; what is not wanted is not written.
+fn verify(reader: &mut Reader, fields: &Fields<'_>) -> Option<bool> {
+    let at = fields.value("verify")?;
+    let Node::Bool(wanted) = at.node else {
+        reader.wrong_type(fields.path_of("verify"), at, "true or false");
+        return None;
+    };
+    wanted.then_some(true)
 }
 
 fn priority(reader: &mut Reader, fields: &Fields<'_>) -> Priority {

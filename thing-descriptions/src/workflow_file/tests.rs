@@ -40,7 +40,7 @@ fn the_reference_names_every_key_and_its_example_can_run() {
 #[test]
 fn steps_are_brought_into_order_and_get_their_defaults() {
     let text = "name: some\nsteps:\n\
-                - { id: last, after: first, agent: writer, timeout: 2m, attempts: 3, lease: 30s }\n\
+                - { id: last, after: first, agent: writer, timeout: 2m, attempts: 3, lease: 30s, verify: true }\n\
                 - { id: each, capability: a.b, for_each: first, needs: { labels: [x], cores: 2, class: dt } }\n\
                 - { id: first, capability: a.b, priority: high, when: { step: zero, contains: yes } }\n\
                 - { id: loop, capability: a.b, after: first, repeat: { from: loop, equals: 17 } }\n\
@@ -60,6 +60,7 @@ fn steps_are_brought_into_order_and_get_their_defaults() {
     assert_eq!((&repeat.until, repeat.rounds_max), (&Test::Equals("17".to_owned()), 3));
     assert_eq!(last.timeout_ms, Some(120_000));
     assert_eq!((job(2).attempts_max, job(2).lease_ms), (3, 30_000));
+    assert_eq!((job(1).verify, job(2).verify), (None, Some(true)));
     assert_eq!(job(2).needs.target, Target::Agent("writer".to_owned()));
     assert_eq!((job(1).attempts_max, job(1).lease_ms, first.timeout_ms), (1, 10_000, None));
     assert_eq!((each.input.as_str(), each.for_each.as_deref()), ("{{item}}", Some("first")));
@@ -87,6 +88,7 @@ fn each_problem_has_its_field_its_rule_and_its_line() {
         (of_a_task("repeat: { from: a, equals: x, rounds: 17 }"), "repeat.rounds", "out-of-range"),
         (of_a_task("attempts: many"), "attempts", "wrong-type"),
         (of_a_task("attempts: 300"), "attempts", "out-of-range"),
+        (of_a_task("verify: always"), "verify", "wrong-type"),
         (of_a_task("timeout: 5"), "timeout", "wrong-type"),
         (of_a_task("timeout: 5 minutes"), "timeout", "time-form"),
         (of_a_task("timeout: 31d"), "timeout", "out-of-range"),
@@ -105,6 +107,7 @@ fn each_problem_has_its_field_its_rule_and_its_line() {
         ("{ id: b, agent: The-Writer }".to_owned(), "agent", "name-form"),
         (format!("{{ id: b, capability: {long} }}"), "capability", "out-of-range"),
         ("{ id: b, approve: x, lease: 5s }".to_owned(), "lease", "not-both"),
+        ("{ id: b, approve: x, verify: true }".to_owned(), "verify", "not-both"),
         ("{ id: b, approve: x, repeat: { from: b, equals: x } }".to_owned(), "repeat", "not-valid"),
     ] {
         let text = format!("name: some\nsteps:\n  - {{ id: a, capability: a.b }}\n  - {step}\n");

@@ -98,6 +98,27 @@ pub struct ApproveAsk {
     pub signing: SigningArgs,
 }
 
+/// `althing consents`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Consents {
+    /// What is done with one; without it all are listed.
+    #[command(subcommand)]
+    pub work: Option<ConsentWork>,
+}
+
+/// What is done with a yes that counts more than once.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ConsentWork {
+    /// Take it back: it counts for no further call.
+    Withdraw {
+        /// Which one, by its id or the beginning of it.
+        id: String,
+        /// Take it back without being asked.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
 /// `althing deny`
 #[derive(Debug, Clone, clap::Args)]
 pub struct DenyAsk {
@@ -169,6 +190,13 @@ pub enum Audit {
         /// Delete without being asked.
         #[arg(long)]
         yes: bool,
+        /// Print what those sign who must agree, by `prune` of the file of people, byte for byte: `ssh-keygen -Y sign -n
+        /// althing-consent` signs it.
+        #[arg(long, conflicts_with_all = ["yes", "signatures"])]
+        text: bool,
+        /// The file that ssh-keygen made for one of them; may be given several times.
+        #[arg(long = "signature", value_name = "FILE")]
+        signatures: Vec<PathBuf>,
     },
 }
 
@@ -184,7 +212,7 @@ pub struct AuditQueryArgs {
     /// On behalf of this person, or by them.
     #[arg(long, value_name = "NAME")]
     pub person: Option<String>,
-    /// asked, answered, denied, intent, outcome or changed.
+    /// asked, answered, denied, intent, outcome, changed, started, ended or turn.
     #[arg(long)]
     pub stage: Option<String>,
     /// From then on, such as 2027-01-31T12:00:00Z.
@@ -246,6 +274,8 @@ mod tests {
             "althing stop clerk --revoke",
             "althing stop --all",
             "althing audit show 1.17 --export a.leaf",
+            "althing audit prune --before 2027-01-31T12:00:00Z --signature a.sig --signature b.sig --yes",
+            "althing audit prune --before 2027-01-31T12:00:00Z --text",
             "althing audit verify a.leaf --log k --witness w --wanted 1",
         ] {
             assert!(is_read(line), "{line}");
@@ -261,6 +291,7 @@ mod tests {
             "althing stop clerk --all",
             "althing audit verify a.leaf --wanted 1",
             "althing audit prune",
+            "althing audit prune --before 2027-01-31T12:00:00Z --text --signature a.sig",
             "althing audit show 17",
         ] {
             assert!(!is_read(line), "{line}");

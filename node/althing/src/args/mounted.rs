@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use althing_protocol::tlog::NoteKey;
+
 /// What `althing up` says of a registry.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Mounted {
@@ -25,4 +27,8 @@ pub struct Mounted {
     /// Everybody may publish in the registry.
     #[arg(long, requires = "registry", conflicts_with = "registry_publisher")]
     pub registry_anyone: bool,
+    /// The key of another log, such as that of another node (`althing audit query`), whose checkpoints the registry cosigns as a
+    /// witness; may be repeated.
+    #[arg(long, value_name = "KEY", requires = "registry")]
+    pub registry_cosign: Vec<NoteKey>,
 }

@@ -9,7 +9,8 @@ pub enum Session {
     List,
     /// Show the journals of a task's turns: what was called when, and never what was said.
     Show(StepsArgs),
-    /// Say what became of a call that is in doubt, so that its task goes on.
+    /// Say what became of a call that is in doubt, so that its task goes on; or have a turn go on that stopped with `DIVERGED` or
+    /// `VERSION_CHANGED`.
     Resume(ResumeArgs),
 }
 
@@ -25,7 +26,7 @@ pub struct StepsArgs {
 
 /// `althing session resume`
 #[derive(Debug, Clone, clap::Args)]
-#[command(group = ArgGroup::new("outcome").required(true).args(["done", "again", "failed"]))]
+#[command(group = ArgGroup::new("outcome").required(true).args(["done", "again", "failed", "from"]))]
 pub struct ResumeArgs {
     /// The task's id, as `session list` shows it.
     pub task: String,
@@ -38,4 +39,8 @@ pub struct ResumeArgs {
     /// The call of step N failed: tell its agent so.
     #[arg(long, value_name = "N")]
     pub failed: Option<u32>,
+    /// The turn stopped: go on anew from step N. What the steps before it brought is told again; a call that must not be made twice
+    /// is never forgotten.
+    #[arg(long, value_name = "N")]
+    pub from: Option<u32>,
 }

@@ -33,7 +33,7 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
         Agent::Add { file, reservation, yes } => {
             let mut request = AddRequest { reservation: reservation.clone(), ..agent_file::read(file)? };
             let (client, escaped) = (at.connect().await?, escape(&request.file.name));
-            let changes = compared(&client, &mut request, (*yes, "add"), out).await?;
+            let changes = compared(&client, "/adding", &mut request, (*yes, "add"), out).await?;
             let changed = changed(&changes);
             let look = async || waiting::of_call(&client, &escaped, false).await;
             let added: AgentAddition = waiting::telling(client.ask("/agents", &request), look, out).await?;
@@ -80,14 +80,16 @@ pub async fn run(at: &Paths, agent: &Agent, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What an agent file changes of what was agreed to here; the request has the agreement to it, where one is needed.
-async fn compared(
+/// What an agent file changes of what was agreed to here, as that path of the API shows it; the request has the agreement to it,
+/// where one is needed.
+pub async fn compared(
     client: &Client,
+    path: &str,
     request: &mut AddRequest,
     (yes, verb): (bool, &str),
     out: &Out,
 ) -> Result<RightsChanges, Failure> {
-    let changes: RightsChanges = client.ask("/adding", &*request).await?;
+    let changes: RightsChanges = client.ask(path, &*request).await?;
     if changes.wider {
         let name = &request.file.name;
         let shown = format!("{name} would reach more than was agreed to here\n{}", changed(&changes));
@@ -98,7 +100,7 @@ async fn compared(
 }
 
 /// What changed of what an agent may do, a line or more for each; empty if that is nothing.
-fn changed(changes: &RightsChanges) -> String {
+pub fn changed(changes: &RightsChanges) -> String {
     let line = |RightsChange { what, old, new, wider }: &RightsChange| {
         let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
         let mark = if *wider { "wider    " } else { "changed  " };
@@ -161,7 +163,7 @@ pub async fn hold(at: &Paths, run: &Run, out: &Out) -> Result<(), Failure> {
         }
     };
     let client = at.connect().await?;
-    let changed = changed(&compared(&client, &mut request, (run.yes, "run"), out).await?);
+    let changed = changed(&compared(&client, "/adding", &mut request, (run.yes, "run"), out).await?);
     let changed = if changed.is_empty() { changed } else { format!("{changed}\n") };
     let mut lines = client.lines("/run", &request).await?;
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());

@@ -4,22 +4,26 @@ use std::io::Write as _;
 use std::path::Path;
 
 use althing_api::{
-    AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, EraseReply, EraseRequest, PruneReply, PruneRequest,
+    AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, AuditWitnessEntry, EraseReply, EraseRequest,
+    PeopleReport, PruneReply, PruneRequest,
 };
+use althing_client::Client;
 use althing_control::audit_entry;
-use althing_protocol::audit::{AuditExport, OpenBody};
+use althing_protocol::audit::{AuditExport, OpenBody, prune_text};
 use althing_protocol::tlog::NoteKey;
 use althing_store::file::read_text;
 use serde::Serialize;
 
 use crate::args::{Audit, AuditQueryArgs};
 use crate::commands::agreement::agree;
-use crate::commands::{Out, date_time, table};
+use crate::commands::{Out, date_time, print_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Bytes of an exported entry.
 const EXPORT_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of a file with a signature.
+const SIGNATURE_BYTES_MAX: u64 = 16 << 10;
 
 /// Reads the log, proves an entry of it, or takes away what lies beside it.
 pub async fn run(at: &Paths, audit: &Audit, out: &Out) -> Result<(), Failure> {
@@ -59,17 +63,53 @@ pub async fn run(at: &Paths, audit: &Audit, out: &Out) -> Result<(), Failure> {
             let reply: EraseReply = at.connect().await?.ask("/audit/erase", &request).await?;
             out.show(&reply, erased);
         }
-        Audit::Prune { before, yes } => {
+        Audit::Prune { before, yes, text, signatures } => {
             let before_ms = u64::try_from(before.timestamp_millis()).unwrap_or_default();
-            let request = PruneRequest { before_ms };
+            let client = at.connect().await?;
+            if *text {
+                return show_text(&client, before_ms, out).await;
+            }
+            let signatures = signatures.iter().map(|file| signature(file)).collect::<Result<_, Failure>>()?;
+            let request = PruneRequest { before_ms, signatures };
             let asked =
                 format!("what lies beside the log from before {} is deleted; the entries stay", date_time(before_ms));
             agree(&request, &asked, *yes, "prune", out)?;
-            let reply: PruneReply = at.connect().await?.ask("/audit/prune", &request).await?;
+            let reply: PruneReply = client.ask("/audit/prune", &request).await?;
             out.show(&reply, pruned);
         }
     }
     Ok(())
+}
+
+/// What a person signs, as it is shown to scripts.
+#[derive(Debug, Serialize)]
+struct Text {
+    text: String,
+}
+
+/// Prints what those sign who must agree that bodies from before a time end.
+async fn show_text(client: &Client, before_ms: u64, out: &Out) -> Result<(), Failure> {
+    let people: PeopleReport = client.read("/people").await?;
+    let Some(need) = people.prune else {
+        let message = "the file of people has nobody sign for this: `althing audit prune` asks the owner alone";
+        return Err(Failure::usage(message));
+    };
+    let query = AuditQuery { limit: Some(1), ..AuditQuery::default() };
+    let list: AuditList = client.query("/audit", &query).await?;
+    let log = list.key.parse::<NoteKey>();
+    let log = log.map_err(|error| Failure::failed(format!("{} is no key of a log: {error}", list.key)))?;
+    let text = prune_text(&log, before_ms, &need.role);
+    if out.json {
+        out.show(&Text { text }, |shown| shown.text.clone());
+    } else {
+        // To the byte: what follows the last line is the line feed that is signed.
+        print_line(text.strip_suffix('\n').unwrap_or(&text));
+    }
+    Ok(())
+}
+
+fn signature(file: &Path) -> Result<String, Failure> {
+    read_text(file, SIGNATURE_BYTES_MAX).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
 }
 
 fn query(args: &AuditQueryArgs) -> AuditQuery {
@@ -102,6 +142,8 @@ struct Verification {
     trusted: bool,
     /// Entries of the log under the checkpoint.
     size: u64,
+    /// Those of the witnesses that were given who signed it.
+    witnesses: Vec<String>,
     entry: AuditEntry,
     bodies: Vec<AuditBody>,
 }
@@ -129,7 +171,9 @@ impl Keys<'_> {
         let wanted = self.wanted.unwrap_or(witnesses.len());
         let shown = log.as_ref().unwrap_or(&export.log);
         let evidence = export.check(shown, &witnesses, wanted).map_err(|error| refused(&error))?;
+        let signed = witnesses.iter().filter(|witness| evidence.checkpoint.cosignature(witness).is_ok());
         Ok(Verification {
+            witnesses: signed.map(|witness| witness.name().to_owned()).collect(),
             valid: true,
             log: shown.to_string(),
             trusted: log.is_some(),
@@ -165,7 +209,20 @@ fn listed(list: &AuditList) -> String {
     let rows: Vec<Vec<String>> = list.entries.iter().map(cells).collect();
     let table = table(&["entry", "at", "what", "agent", "action", "outcome", "for"], &rows);
     let more = if list.more { "; there may be older ones: --until TIME" } else { "" };
-    format!("{table}{} of the {} entries of the log {}{more}", list.entries.len(), list.size, list.key)
+    let witnesses: String = list.witnesses.iter().map(|witness| format!("\n{}", witnessed(witness))).collect();
+    format!("{table}{} of the {} entries of the log {}{more}{witnesses}", list.entries.len(), list.size, list.key)
+}
+
+/// How a witness stands to the log.
+fn witnessed(witness: &AuditWitnessEntry) -> String {
+    let AuditWitnessEntry { name, url, signed, signed_ms, silent_ms, problem } = witness;
+    let signed = match signed.zip(*signed_ms) {
+        Some((size, at_ms)) => format!("signed {size} entries at {}", date_time(at_ms)),
+        None => "signed nothing since the node was started".to_owned(),
+    };
+    let silent = silent_ms.map(|since_ms| format!("; it does not sign since {}", date_time(since_ms)));
+    let problem = problem.as_ref().map(|problem| format!("; {problem}"));
+    format!("witness {name} at {url} {signed}{}{}", silent.unwrap_or_default(), problem.unwrap_or_default())
 }
 
 /// The number of an entry, with which it is shown.
@@ -204,17 +261,20 @@ fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
 }
 
 fn shown(details: &AuditDetails) -> String {
-    lines(&details.entry, &details.bodies)
+    let AuditDetails { entry, bodies, witnesses, .. } = details;
+    let witnesses: String = witnesses.iter().map(|name| format!("witness   {name} signed it\n")).collect();
+    lines(entry, bodies) + &witnesses
 }
 
 fn verified(found: &Verification) -> String {
-    let Verification { log, trusted, size, entry, bodies, .. } = found;
+    let Verification { log, trusted, size, witnesses, entry, bodies, .. } = found;
     let whose = if *trusted {
         "the log that you trust".to_owned()
     } else {
         "the log that it names itself: `--log KEY` with the key that its owner gave you says whose it is".to_owned()
     };
-    format!("valid: one of {size} entries of {whose}\nlog       {log}\n{}", lines(entry, bodies))
+    let witnesses: String = witnesses.iter().map(|name| format!("witness   {name} signed it\n")).collect();
+    format!("valid: one of {size} entries of {whose}\nlog       {log}\n{witnesses}{}", lines(entry, bodies))
 }
 
 fn erased(reply: &EraseReply) -> String {
@@ -301,16 +361,37 @@ mod tests {
             deciding: Vec::new(),
             outcome: Some("done".to_owned()),
         };
-        let mut list = AuditList { size: 9, key: "log+k".to_owned(), entries: vec![entry.clone()], more: true };
+        let mut list = AuditList {
+            size: 9,
+            key: "log+k".to_owned(),
+            witnesses: vec![AuditWitnessEntry {
+                name: "w.example".to_owned(),
+                url: "https://w.example".to_owned(),
+                signed: Some(8),
+                signed_ms: Some(3_661_000),
+                silent_ms: None,
+                problem: Some("it knows more".to_owned()),
+            }],
+            entries: vec![entry.clone()],
+            more: true,
+        };
         let told = listed(&list);
         for words in ["ENTRY", "1.4", "outcome", "shop/order", "done", "local", "1 of the 9 entries", "log+k", "older"]
         {
             assert!(told.contains(words), "{words} in {told}");
         }
+        let last = told.lines().last().unwrap_or_default();
+        assert!(last.contains("signed 8 entries at 1970-01-01T01:01:01Z; it knows more"), "{last}");
         list.entries.clear();
         assert_eq!(listed(&list), "none of the 9 entries is such a one");
         let gone = AuditBody { role: "arguments".to_owned(), text: None };
-        let told = shown(&AuditDetails { entry, bodies: vec![gone], export: String::new() });
+        let told = shown(&AuditDetails {
+            entry,
+            bodies: vec![gone],
+            witnesses: vec!["w.example".to_owned()],
+            export: String::new(),
+        });
+        assert!(told.ends_with("witness   w.example signed it\n"), "{told}");
         assert!(told.contains("internal, from sources") && told.contains("arguments not there"), "{told}");
     }
 

@@ -1,8 +1,8 @@
 //! A node's agents, class by class, as `ps` and `top` show them.
 
 use althing_api::{
-    AgentCondition, AgentEntries, AgentEntry, AgentInstance, EnclosureLevel, GroupEntry, GroupList, GroupWork,
-    HardJobs, ProgramContainment,
+    AgentCondition, AgentEntries, AgentEntry, AgentFinding, AgentInstance, EnclosureLevel, GroupEntry, GroupList,
+    GroupWork, HardJobs, ProgramContainment, VersionShare,
 };
 
 use crate::commands::group_status::{number, role};
@@ -112,13 +112,28 @@ pub fn last_words(list: &AgentEntries) -> Vec<String> {
     list.agents.iter().filter_map(line).collect()
 }
 
+/// What failed in silence, or was refused by a gate, a line for each agent of which something was found.
+pub fn findings(list: &AgentEntries) -> Vec<String> {
+    let line = |agent: &AgentInstance| {
+        let each = |found: &AgentFinding| format!("{} {}", found.count, found.finding);
+        let all: Vec<String> = agent.findings.iter().map(each).collect();
+        let task = agent.findings.iter().map(|found| found.task.as_str()).max()?;
+        let (name, all) = (&agent.name, all.join(", "));
+        Some(format!("{name} has turns that failed: {all}; the newest task is {task}, and `althing doctor` says more"))
+    };
+    list.agents.iter().filter_map(AgentEntry::instance).filter_map(line).collect()
+}
+
 fn micros(us: f64) -> String {
     format!("{us:.0}")
 }
 
 fn base(agent: &AgentEntry) -> Vec<String> {
     let runtime = agent.instance().map_or_else(String::new, |there| there.runtime.clone());
-    vec![agent.name().to_owned(), runtime, agent.state().name().to_owned()]
+    // Of several versions each is named, with its share of new conversations.
+    let named = |share: &VersionShare| format!("{} {} ({} %)", agent.name(), share.version, share.share_percent);
+    let share = agent.instance().and_then(|there| there.rollout.as_ref());
+    vec![share.map_or_else(|| agent.name().to_owned(), named), runtime, agent.state().name().to_owned()]
 }
 
 /// What is said at once of an agent that was added, on a line of its own with its end: which of its programs are contained less than
@@ -187,11 +202,12 @@ fn row(agent: &AgentEntry, columns: usize, cells: Option<Vec<String>>) -> Vec<St
 #[cfg(test)]
 pub(crate) mod tests {
     use althing_api::{
-        AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart, EnclosureLevel, FileAccess,
-        FirstOutput, HardJobs, ProgramContainment, ProgramLine, ProgramRefusal,
+        AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentFinding, AgentInstance, AgentStart,
+        EnclosureLevel, FileAccess, FirstOutput, HardJobs, ProgramContainment, ProgramLine, ProgramRefusal,
+        VersionShare,
     };
 
-    use super::{HARD, TURNS, exposed, last_words, panes, refusals};
+    use super::{HARD, TURNS, exposed, findings, last_words, panes, refusals};
 
     /// An agent of that name and class of which nothing more is known than that it is ready.
     pub fn instance(name: &str, class: &str) -> AgentInstance {
@@ -229,6 +245,15 @@ pub(crate) mod tests {
             more_refused: false,
             needs: None,
         }
+    }
+
+    #[test]
+    fn versions_that_divide_calls_are_named_with_their_shares() {
+        let share = VersionShare { version: "1.1.0".to_owned(), share_percent: 5 };
+        let shop = AgentInstance { rollout: Some(share), ..instance("shop", "srt") };
+        let agents = [shop, instance("clerk", "srt")].map(|agent| AgentEntry::Instance(Box::new(agent)));
+        let rows = panes(&AgentEntries { agents: agents.into() }).remove(0).rows;
+        assert_eq!(rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["shop 1.1.0 (5 %)", "clerk"]);
     }
 
     #[test]
@@ -345,5 +370,21 @@ pub(crate) mod tests {
         let said = exposed(Some(&with(all)));
         let expected = "sandbox: its program: off (sandbox: none); its program tools.maps: contained (Landlock only: no namespaces)\n";
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn turns_that_failed_are_told_with_the_newest_task() {
+        let found = |finding: &str, count, task: &str| AgentFinding {
+            finding: finding.to_owned(),
+            count,
+            task: task.to_owned(),
+            version: "1.0.0".to_owned(),
+        };
+        let all = vec![found("answer-cut", 1, "t-1"), found("said-nothing", 2, "t-2")];
+        let clerk = AgentInstance { findings: all, ..instance("clerk", "srt") };
+        let told = findings(&list(vec![instance("well", "srt"), clerk]));
+        let words = "clerk has turns that failed: 1 answer-cut, 2 said-nothing; the newest task is t-2, and \
+                     `althing doctor` says more";
+        assert_eq!(told, [words]);
     }
 }

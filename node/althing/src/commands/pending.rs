@@ -4,7 +4,7 @@ use std::path::Path;
 
 use althing_api::{
     AnswerReply, AnswerRequest, AnswerState, AnswerText, PendingEntry, PendingGap, PendingList, PendingSource,
-    PendingWant, StandingRequest, StepApproval, WorkflowRequest,
+    PendingTrouble, PendingWant, StandingRequest, StepApproval, WorkflowRequest,
 };
 use althing_client::Client;
 use althing_store::file::read_text;
@@ -225,7 +225,22 @@ fn listed(list: &PendingList) -> String {
     };
     let rows: Vec<Vec<String>> = list.pending.iter().map(cells).collect();
     let table = table(&["id", "what", "agent", "action", "needs", "until"], &rows);
-    format!("{table}`althing approve ID` and `althing deny ID` show what is asked, and answer it{unread}")
+    let untold: String = list.pending.iter().flat_map(untold).collect();
+    format!("{table}`althing approve ID` and `althing deny ID` show what is asked, and answer it{untold}{unread}")
+}
+
+/// Who could not be told of one that waits, each on a line of its own.
+fn untold(entry: &PendingEntry) -> Vec<String> {
+    let line = |PendingTrouble { person, way, attempts, why, next_ms }: &PendingTrouble| {
+        let way = way.as_ref().map(|way| format!(" by {way}")).unwrap_or_default();
+        let tried = match (attempts, next_ms) {
+            (0, _) => String::new(),
+            (times, None) => format!(" (tried {times} times, and no more)"),
+            (times, Some(next_ms)) => format!(" (tried {times} times, again at {})", date_time(*next_ms)),
+        };
+        format!("\nnot told: {person}{way} of {}: {why}{tried}", entry.id)
+    };
+    entry.untold.iter().map(line).collect()
 }
 
 /// What was not heard, behind a sentence; nothing where all was.
@@ -281,6 +296,7 @@ mod tests {
             ],
             asked_ms: Some(0),
             expires_ms: Some(3_661_000),
+            untold: Vec::new(),
         }
     }
 
@@ -313,6 +329,28 @@ mod tests {
         all.unread.push(PendingGap { at: "https://s".to_owned(), why: "it does not answer".to_owned() });
         let told = listed(&all);
         for words in ["0a0b", "call", "release", "`althing approve ID`", "not heard: https://s: it does not answer"] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+    }
+
+    #[test]
+    fn who_could_not_be_told_is_named_below_the_list() {
+        let trouble = |way: Option<&str>, attempts, next_ms| PendingTrouble {
+            person: "kay".to_owned(),
+            way: way.map(str::to_owned),
+            attempts,
+            why: "it answered 500".to_owned(),
+            next_ms,
+        };
+        let mut all = list(&["0a0b"]);
+        let url = Some("url https://p");
+        all.pending[0].untold = vec![trouble(None, 0, None), trouble(url, 2, Some(3_661_000)), trouble(url, 9, None)];
+        let told = listed(&all);
+        for words in [
+            "\nnot told: kay of 0a0b: it answered 500\n",
+            "kay by url https://p of 0a0b: it answered 500 (tried 2 times, again at 1970-01-01T01:01:01Z)",
+            "(tried 9 times, and no more)",
+        ] {
             assert!(told.contains(words), "{words} in {told}");
         }
     }

@@ -1,6 +1,6 @@
 //! `althing people`
 
-use althing_api::{PeopleReport, PeopleText, PersonEntry};
+use althing_api::{PeopleReport, PeopleText, PersonEntry, SignOffNeed};
 use althing_store::file::read_text;
 
 use crate::args::PeopleWork;
@@ -38,7 +38,11 @@ fn known(report: &PeopleReport) -> String {
         std::iter::once(name.clone()).chain(lists).collect::<Vec<String>>()
     };
     let rows: Vec<Vec<String>> = report.people.iter().map(cells).collect();
-    owner + &table(&["name", "roles", "users", "reached by", "keys"], &rows)
+    let prune = report.prune.as_ref().map(|need| {
+        let SignOffNeed { role, count } = need;
+        format!("{count} with the role {role} must sign before bodies of the audit log are pruned\n")
+    });
+    owner + &prune.unwrap_or_default() + &table(&["name", "roles", "users", "reached by", "keys"], &rows)
 }
 
 #[cfg(test)]
@@ -47,7 +51,7 @@ mod tests {
 
     #[test]
     fn people_are_shown_with_their_roles_and_how_they_are_reached() {
-        let alone = PeopleReport { owner: "grace".to_owned(), people: Vec::new() };
+        let alone = PeopleReport { owner: "grace".to_owned(), people: Vec::new(), prune: None };
         assert!(known(&alone).contains("grace uses this machine") && known(&alone).contains("people load"));
         let ada = PersonEntry {
             name: "ada".to_owned(),
@@ -56,8 +60,9 @@ mod tests {
             users: Vec::new(),
             reach: vec!["agent secretary".to_owned()],
         };
-        let told = known(&PeopleReport { people: vec![ada], ..alone });
-        for words in ["NAME", "ada", "auditor, treasurer", "agent secretary", "SHA256:x"] {
+        let prune = Some(SignOffNeed { role: "auditor".to_owned(), count: 2 });
+        let told = known(&PeopleReport { people: vec![ada], prune, ..alone });
+        for words in ["2 with the role auditor", "NAME", "ada", "auditor, treasurer", "agent secretary", "SHA256:x"] {
             assert!(told.contains(words), "{words} in {told}");
         }
     }

@@ -186,10 +186,16 @@ fn explanation(explained: &PolicyExplanation) -> String {
 }
 
 fn differences(found: &PolicyDifferences) -> String {
-    let unread = match found.unread {
+    let mut unread = match found.unread {
         0 => String::new(),
         count => format!("\n{count} decisions could not be looked at: their arguments were too long to be remembered"),
     };
+    if found.damaged > 0 {
+        unread += &format!(
+            "\n{} decisions could not be looked at: what is kept of them is damaged, and they are in the audit log alone",
+            found.damaged
+        );
+    }
     let cells = |one: &PolicyDifference| {
         let becomes = match one.policies.as_slice() {
             [] => one.becomes.clone(),
@@ -314,11 +320,13 @@ mod tests {
             becomes: "deny".to_owned(),
             policies: vec!["pay".to_owned()],
         };
-        let told = differences(&PolicyDifferences { turned: vec![turned], unread: 2 });
+        let told = differences(&PolicyDifferences { turned: vec![turned], unread: 2, damaged: 0 });
         for words in ["DECISION", "7", "permit", "deny by pay", "2 decisions could not"] {
             assert!(told.contains(words), "{words} in {told}");
         }
-        let none = differences(&PolicyDifferences { turned: Vec::new(), unread: 0 });
+        let damaged = differences(&PolicyDifferences { turned: Vec::new(), unread: 0, damaged: 3 });
+        assert!(damaged.contains("3 decisions could not") && damaged.contains("damaged"), "{damaged}");
+        let none = differences(&PolicyDifferences { turned: Vec::new(), unread: 0, damaged: 0 });
         assert_eq!(none, "no decision that is remembered would be another one");
     }
 

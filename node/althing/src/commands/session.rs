@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use althing_api::{
-    CallDoubt, CallOutcome, ResumeRequest, SessionEntry, SessionList, SessionResumption, SessionRow, SessionSteps,
-    SessionTurn,
+    CallDoubt, CallOutcome, RestartRequest, ResumeRequest, SessionEntry, SessionList, SessionResumption, SessionRow,
+    SessionSteps, SessionTurn,
 };
 use althing_store::file::read_text;
 
@@ -31,6 +31,11 @@ pub async fn run(at: &Paths, session: &Session, out: &Out) -> Result<(), Failure
             let shown: SessionSteps = at.connect().await?.read(&path).await?;
             out.show(&shown, |shown| if *steps { stepwise(shown) } else { turns(shown) });
         }
+        Session::Resume(ResumeArgs { task, from: Some(from), .. }) => {
+            let path = format!("/sessions/{}/restart", escape(task));
+            let done: SessionResumption = at.connect().await?.ask(&path, &RestartRequest { from: *from }).await?;
+            out.show(&done, |done| format!("task {} goes on anew from step {}", done.resumed, done.step));
+        }
         Session::Resume(args) => {
             let request = request(args)?;
             let path = format!("/sessions/{}", escape(&args.task));
@@ -41,9 +46,9 @@ pub async fn run(at: &Paths, session: &Session, out: &Out) -> Result<(), Failure
     Ok(())
 }
 
-/// What is said of which call. The command line has one of the three.
+/// What is said of which call. The command line has one of the three, or none where it has `--from`.
 fn request(args: &ResumeArgs) -> Result<ResumeRequest, Failure> {
-    let ResumeArgs { task: _, done, again, failed } = args;
+    let ResumeArgs { task: _, done, again, failed, from: _ } = args;
     let (step, outcome) = match (done.as_deref(), again, failed) {
         (Some([step, file]), ..) => {
             let number =
@@ -179,6 +184,8 @@ mod tests {
             &["t-1"][..],
             &["--again", "4"],
             &["t-1", "--again", "4", "--failed", "4"],
+            &["t-1", "--again", "4", "--from", "4"],
+            &["t-1", "--from", "the end"],
             &["t-1", "--again", "x"],
             &["t-1", "--done", "4"],
         ] {
@@ -192,6 +199,12 @@ mod tests {
         assert!(refused(&["t-1", "--done", "4", "/none/such"]).starts_with("/none/such: "));
         let twice = ["t-1", "--done", "4", "a", "--done", "5", "b"];
         assert!(refused(&twice).contains("one step"), "{twice:?}");
+    }
+
+    #[test]
+    fn a_turn_that_stopped_goes_on_from_a_step() {
+        let args = resume(&["t-1", "--from", "4"]).expect("it is read");
+        assert_eq!((args.task.as_str(), args.from), ("t-1", Some(4)));
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! `althing status`, `ps`, `peers`, `describe`, `id`.
 
 use althing_api::{
-    AgentEntries, GovernanceTotals, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus,
-    SessionTotals,
+    AgentEntries, GovernanceTotals, HealthStatus, LayerStatus, MachineStatus, NodeStatus, OsiLayer, OsiModel, PeerList,
+    PeerStatus, ReachStatus, SessionTotals, VerificationTotals,
 };
 use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
 use serde_json::json;
 
 use crate::commands::agent::escape;
-use crate::commands::panes::{last_words, panes, refusals};
+use crate::commands::panes::{findings, last_words, panes, refusals};
 use crate::commands::{Out, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -66,8 +66,29 @@ fn layers(layers: &LayerStatus) -> Vec<String> {
             l5.groups, l5.led, l5.without_leader, l5.tasks
         ));
     }
+    lines.extend(verification(layers.l6_verification));
     lines.push(governance(&layers.l7_governance));
+    lines.push(health(&layers.health));
     lines
+}
+
+/// What was found of answers, if anything was.
+fn verification(totals: VerificationTotals) -> Option<String> {
+    let VerificationTotals { silent, refused } = totals;
+    (silent + refused != 0).then(|| {
+        format!(
+            "L6 verification   {silent} turns may have failed in silence, {refused} answers were refused: `althing ps`"
+        )
+    })
+}
+
+/// The words of the layers, and who says more.
+fn health(of: &HealthStatus) -> String {
+    let HealthStatus { l1, l2, l3, l4, l5, l6, l7 } = of;
+    let words = [l1, l2, l3, l4, l5, l6, l7];
+    let each: Vec<String> = words.iter().enumerate().map(|(place, word)| format!("L{} {word}", place + 1)).collect();
+    let more = if words.iter().any(|word| *word == "wrong") { "; `althing doctor` says what is wrong" } else { "" };
+    format!("health            {}{more}", each.join(", "))
 }
 
 /// Who decides, what waits for people, and whether things can be recorded.
@@ -103,10 +124,26 @@ pub async fn ps(at: &Paths, out: &Out) -> Result<(), Failure> {
         if shown.is_empty() {
             "no agent runs here; `althing agent add FILE` adds one".to_owned()
         } else {
-            let below = refusals(list).into_iter().chain(last_words(list));
+            let below = refusals(list).into_iter().chain(last_words(list)).chain(findings(list));
             let below: String = below.map(|line| format!("\n{line}")).collect();
             shown.join("\n") + &below
         }
+    });
+    Ok(())
+}
+
+/// Shows the seven layers of the node.
+pub async fn osi(at: &Paths, yaml: bool, out: &Out) -> Result<(), Failure> {
+    let model: OsiModel = at.connect().await?.read("/osi").await?;
+    out.show(&model, |model| {
+        if yaml {
+            return model.yaml();
+        }
+        let cells = |layer: &OsiLayer| {
+            let OsiLayer { id, name, status, health, infrastructure, .. } = layer;
+            vec![format!("L{id} {name}"), status.clone(), health.clone(), infrastructure.join(", ")]
+        };
+        table(&["layer", "status", "health", "by"], &model.layers.iter().map(cells).collect::<Vec<_>>())
     });
     Ok(())
 }
@@ -188,6 +225,16 @@ mod tests {
         let ill = "L7 governance     policies and contracts decide; nothing can be recorded: `althing doctor` tells why; 2 \
                    calls wait for people: `althing pending` shows them";
         assert_eq!(governance(&totals), ill);
+    }
+
+    #[test]
+    fn each_layer_has_its_word() {
+        let words = HealthStatus { l1: "well".to_owned(), l6: "wrong".to_owned(), ..HealthStatus::default() };
+        let told = health(&words);
+        assert!(told.contains("L1 well") && told.contains("L6 wrong") && told.contains("doctor"), "{told}");
+        assert_eq!(verification(VerificationTotals::default()), None);
+        let found = verification(VerificationTotals { silent: 1, refused: 2 }).expect("something was found");
+        assert!(found.contains("1 turns") && found.contains("2 answers"), "{found}");
     }
 
     #[test]

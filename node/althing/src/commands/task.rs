@@ -297,7 +297,10 @@ fn shown(details: &TaskDetails) -> String {
 }
 
 fn dependencies(deps: &TaskDependencies) -> String {
-    let line = |task: &TaskSummary| format!("  {}  {}  {}", task.task, task.state.name(), task.needs);
+    let line = |task: &TaskSummary| {
+        let verified = if task.verified == Some(false) { "  not verified" } else { "" };
+        format!("  {}  {}  {}{verified}", task.task, task.state.name(), task.needs)
+    };
     let linked = |link: &TaskLink| match link {
         TaskLink::Summary(task) => line(task),
         TaskLink::Id(id) => format!("  {}    ", id.task),

@@ -154,7 +154,8 @@ fn pane_table(pane: &Pane) -> Table<'static> {
 mod tests {
     use althing_api::{
         AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GovernanceTotals, GroupEntry,
-        GroupTotals, GroupWork, KeyStatus, LayerStatus, MachineStatus, ReachStatus, SessionTotals, TableStatus, WakeUp,
+        GroupTotals, GroupWork, HealthStatus, KeyStatus, LayerStatus, MachineStatus, ReachStatus, SessionTotals,
+        TableStatus, VerificationTotals, WakeUp,
     };
     use althing_protocol::contract::Grade;
     use ratatui::Terminal;
@@ -202,7 +203,9 @@ mod tests {
                 calls: CallStatus { live_tasks: 0 },
                 l4_session: SessionTotals { sessions: 1, in_doubt: 1 },
                 l5_coordination: GroupTotals { groups: 1, led: 1, without_leader: 0, tasks: 0 },
+                l6_verification: VerificationTotals::default(),
                 l7_governance: GovernanceTotals { policy: None, pending: 1, audit_entries: 0, audit_failure: None },
+                health: HealthStatus::default(),
             },
         }
     }

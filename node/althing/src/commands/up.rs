@@ -125,6 +125,9 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
     if let Some(file) = &up.network_key {
         config.network_key.clone_from(file);
     }
+    if let Some(profile) = &up.profile {
+        config.profile.clone_from(profile);
+    }
     if up.introduce {
         config.introduce.enabled = true;
     }
@@ -140,7 +143,8 @@ fn announce(node: &Operations, registry: Option<&Running>, at: &Paths, out: &Out
     let listening = node.communication.network().listening();
     let mounted = registry.map(|one| {
         let (url, key) = (one.url(), one.registry.note_key().to_string());
-        json!({ "at": url, "key": key, "name": one.registry.note_key().name() })
+        let witness = one.witness.as_ref().map(ToString::to_string);
+        json!({ "at": url, "key": key, "name": one.registry.note_key().name(), "witness": witness })
     });
     let mut value = json!({
         "node": node.key.public().did(),
@@ -164,6 +168,9 @@ fn announce(node: &Operations, registry: Option<&Running>, at: &Paths, out: &Out
     }
     if let Some(mounted) = &mounted {
         print_line(&format!("registry {}, key {}", text(mounted, "at"), text(mounted, "key")));
+        if let Some(key) = mounted["witness"].as_str() {
+            print_line(&format!("witness  {}, key {key}", text(mounted, "at")));
+        }
     }
     for address in node.lan.introductions.served().unwrap_or_default() {
         print_line(&format!("intro    http://{address}/.well-known/wot"));

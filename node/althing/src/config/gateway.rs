@@ -3,7 +3,7 @@
 use super::*;
 
 /// What paths of the gateway begin with.
-const OWN_PATHS: [&str; 10] = [
+const OWN_PATHS: [&str; 12] = [
     ".well-known",
     "a2a",
     "agents",
@@ -14,6 +14,8 @@ const OWN_PATHS: [&str; 10] = [
     "openapi.json",
     "things",
     "llms.txt",
+    "llms-full.txt",
+    "osi.yaml",
 ];
 
 /// `[gateway]`

@@ -14,6 +14,7 @@ use std::time::Duration;
 use althing_calls::spans::{RingProcessor, SpanRing};
 use althing_operations::doctor::Finding;
 use althing_operations::{Collector, Operations};
+use althing_verification::gates::EVALUATIONS;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry::trace::TracerProvider as _;
@@ -142,8 +143,11 @@ pub fn start(config: &Telemetry, origin: &Origin<'_>) -> Result<(Exporting, Arc<
         .with_tracked_inactivity(false)
         .with_target(false)
         .with_tracer(provider.tracer("althing"));
-    let spans =
-        tracing_subscriber::filter::filter_fn(|meta| meta.is_span() && is_ours(meta) && *meta.level() <= Level::INFO);
+    // Beside spans, verdicts: they are events of the spans of turns.
+    let spans = tracing_subscriber::filter::filter_fn(|meta| {
+        let is_shown = meta.is_span() || meta.target() == EVALUATIONS;
+        is_shown && is_ours(meta) && *meta.level() <= Level::INFO
+    });
     let exported = loggers.as_ref().map(|loggers| {
         // What is said of the collector is not sent to it.
         let ours = tracing_subscriber::filter::filter_fn(|meta| {

@@ -121,6 +121,21 @@ fn an_agent_is_told_with_all_that_it_has() {
 }
 
 #[test]
+fn what_was_found_of_its_turns_is_told_where_something_was() {
+    let found = AgentFinding {
+        finding: "said-nothing".to_owned(),
+        count: 2,
+        task: "t-2".to_owned(),
+        version: "1.0.0".to_owned(),
+    };
+    let told = serde_json::to_value(AgentInstance { findings: vec![found.clone()], ..bare() }).expect("JSON");
+    let entry = serde_json::json!([{ "finding": "said-nothing", "count": 2, "task": "t-2", "version": "1.0.0" }]);
+    assert_eq!(told["findings"], entry);
+    let read: AgentInstance = serde_json::from_value(told).expect("its own JSON");
+    assert_eq!(read.findings, [found]);
+}
+
+#[test]
 fn a_state_has_one_word() {
     for (state, word) in [
         (AgentCondition::Ready, "ready"),

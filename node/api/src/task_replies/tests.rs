@@ -23,6 +23,7 @@ fn summary() -> TaskSummary {
         stolen: 0,
         handed_over: 0,
         why: None,
+        verified: None,
     }
 }
 

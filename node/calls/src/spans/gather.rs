@@ -12,6 +12,7 @@ use althing_failure::{CallStep, Remedy};
 use althing_protocol::PublicKey;
 use opentelemetry::trace::TraceId;
 
+use crate::outgoing::Calls;
 use crate::spans::ring::SpanRing;
 use crate::spans::service::{Question, SPANS, SPANS_BYTES_MAX, SPANS_MAX, TRACE, Told, parse};
 use crate::spans::span::{Span, Summary};
@@ -19,7 +20,7 @@ use crate::spans::span::{Span, Summary};
 /// Nodes that are asked for one trace.
 const NODES_MAX: usize = 32;
 /// How long a node may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Traces that a beginning may stand for, in an error.
 const ALIKE_MAX: usize = 4;
 /// Characters that name a trace at least.
@@ -95,6 +96,8 @@ pub struct Traces {
     pub discovery: Discovery,
     /// Who decides which nodes are asked, and believed.
     pub decide: Arc<dyn Decide>,
+    /// The tasks of this node, and where those are that it called others with.
+    pub calls: Calls,
 }
 
 impl Traces {
@@ -161,20 +164,25 @@ impl Traces {
     }
 
     /// The owner's nodes that are connected.
-    fn connected(&self) -> impl Iterator<Item = PublicKey> + '_ {
+    pub(super) fn connected(&self) -> impl Iterator<Item = PublicKey> + '_ {
         let peers = self.communication.network().peers().into_iter().map(|info| info.peer);
         peers.filter(|peer| self.is_own(*peer))
     }
 
     /// Whether a node has proven that it is this node's owner's.
-    fn is_own(&self, node: PublicKey) -> bool {
+    pub(super) fn is_own(&self, node: PublicKey) -> bool {
         let caller = Caller { node, owner: self.communication.owner(node) };
         self.decide.decide_incoming(&IncomingRequest::plain(Service::Traces, &caller)).allows_at_once()
     }
 
     async fn ask(&self, node: PublicKey, trace: TraceId) -> Result<Told, String> {
         let late = |_| format!("it did not answer within {} s", PATIENCE.as_secs());
-        let body = tokio::time::timeout(PATIENCE, self.call(node, trace)).await.map_err(late)??;
+        let request = || {
+            let question = Question { trace: trace.to_string() };
+            let body = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
+            Ok::<Request, String>(Request { deadline: Some(PATIENCE), ..Request::new(SPANS, body) })
+        };
+        let body = tokio::time::timeout(PATIENCE, self.call(node, request)).await.map_err(late)??;
         // The owner is known since the stream was opened. What others say of a trace is not believed.
         if !self.is_own(node) {
             return Err("it is another owner's, so what it says is not taken".to_owned());
@@ -190,12 +198,12 @@ impl Traces {
         Ok(told)
     }
 
-    async fn call(&self, node: PublicKey, trace: TraceId) -> Result<Vec<u8>, String> {
-        let request = || {
-            let question = Question { trace: trace.to_string() };
-            let body = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
-            Ok::<Request, String>(Request { deadline: Some(PATIENCE), ..Request::new(SPANS, body) })
-        };
+    /// Asks a node; it is connected to again where it was not.
+    pub(super) async fn call(
+        &self,
+        node: PublicKey,
+        request: impl Fn() -> Result<Request, String>,
+    ) -> Result<Vec<u8>, String> {
         let first = self.communication.call(node, TRACE, request()?).await;
         let answer = match first {
             Err(CallError::Unreachable { reason: OpenError::NotConnected, .. })

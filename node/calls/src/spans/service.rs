@@ -1,16 +1,19 @@
-//! `/althing/trace/1`: a node of the same owner asks for this node's spans of a trace.
+//! `/althing/trace/1`: a node of the same owner asks for this node's spans of a trace, or what the turns of a task did.
 
 use std::sync::Arc;
 
 use althing_call::{Decide, IncomingRequest, Service};
 use althing_communication::refusal::{INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_ERROR, refusal};
 use althing_communication::{Answer, Caller, Inbound, Request};
+use althing_session::StepsError;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use opentelemetry::trace::TraceId;
 use serde::{Deserialize, Serialize};
 
+use crate::hosting::Hosting;
 use crate::spans::ring::SpanRing;
+use crate::spans::run_wire::{RUNS, RunsAnswer, RunsQuestion, is_task};
 use crate::spans::span::Span;
 
 /// Stream protocol of spans.
@@ -46,6 +49,8 @@ pub struct TraceService {
     pub ring: Arc<SpanRing>,
     /// Who decides whether somebody may ask.
     pub decide: Arc<dyn Decide>,
+    /// The tasks of this node.
+    pub hosting: Hosting,
 }
 
 impl Inbound for TraceService {
@@ -72,6 +77,9 @@ impl TraceService {
         let judgement = self.decide.decide_incoming(&IncomingRequest::plain(Service::Traces, caller));
         let allowed = judgement.decision().await.allowed();
         allowed.map_err(|denied| (SERVER_ERROR, Some("CALLER_NOT_ALLOWED"), denied.message))?;
+        if request.operation == RUNS {
+            return self.runs(&request.body);
+        }
         if request.operation != SPANS {
             let message = format!("there is no operation {:?} here", request.operation);
             return Err((METHOD_NOT_FOUND, None, message));
@@ -84,6 +92,26 @@ impl TraceService {
         let trace = parse(&question.trace).ok_or_else(|| invalid("a trace has 32 hexadecimal digits".to_owned()))?;
         let kept = self.ring.of(trace, SPANS_MAX + 1);
         serde_json::to_vec(&bounded(kept)).map_err(|error| (SERVER_ERROR, None, error.to_string()))
+    }
+}
+
+impl TraceService {
+    /// What the turns of a task did. A node that does not have it says so.
+    fn runs(&self, body: &[u8]) -> Result<Vec<u8>, Refused> {
+        let invalid = |message: String| (INVALID_PARAMS, None, message);
+        if body.len() > QUESTION_BYTES_MAX {
+            return Err(invalid(format!("the question has more than {QUESTION_BYTES_MAX} bytes")));
+        }
+        let question: RunsQuestion = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
+        if !is_task(&question.task) {
+            return Err(invalid("that is no id of a task".to_owned()));
+        }
+        let answer = match self.hosting.runs(&question.task) {
+            Ok(runs) => RunsAnswer::from(runs),
+            Err(StepsError::NoTask { .. }) => RunsAnswer::default(),
+            Err(error) => return Err((SERVER_ERROR, None, error.to_string())),
+        };
+        serde_json::to_vec(&answer).map_err(|error| (SERVER_ERROR, None, error.to_string()))
     }
 }
 

@@ -24,6 +24,10 @@ use crate::owner::Owner;
 
 /// Orders that are kept, with the keys that prove them.
 pub const ORDERS: Family = Family("governance.orders");
+/// The serial of the order about a policy set that was followed last.
+pub const FOLLOWED: Family = Family("governance.followed");
+/// Its key.
+const POLICY_SET: &[u8] = b"policy set";
 /// The stream protocol of orders.
 pub const ORDERS_PROTOCOL: &str = "/althing/orders/1";
 
@@ -79,6 +83,15 @@ impl Orders {
                 why: why.to_string(),
             })?;
         }
+        let followed = store.read(FOLLOWED, POLICY_SET)?.map(|row| {
+            let serial = <[u8; 8]>::try_from(row.as_slice()).map(u64::from_be_bytes);
+            // Else an older set could take the place of a newer one.
+            serial.map_err(|_| NodeError::Orders {
+                of: "the policy set that was followed last".to_owned(),
+                why: "its serial has 8 bytes: restore the node's data folder from a backup".to_owned(),
+            })
+        });
+        let followed = followed.transpose()?;
         Ok(Orders {
             book: RwLock::new(book),
             owner,
@@ -91,7 +104,7 @@ impl Orders {
             rates: SignatureRates::default(),
             changed: watch::Sender::new(0),
             writing: tokio::sync::Mutex::default(),
-            sets: PolicySetPort::default(),
+            sets: PolicySetPort::new(followed),
         })
     }
 
@@ -134,6 +147,20 @@ impl Orders {
     /// The policy sets of the node.
     pub(super) fn sets(&self) -> &PolicySetPort {
         &self.sets
+    }
+
+    /// The order of that serial was followed, or a set that is newer was put in force here: it is not followed again, after a restart
+    /// neither.
+    pub(super) async fn follow(&self, serial: u64) {
+        if self.sets.is_followed(serial) {
+            return;
+        }
+        self.sets.follow(serial);
+        let mut batch = Batch::new();
+        batch.put(FOLLOWED, POLICY_SET, serial.to_be_bytes());
+        if let Err(error) = self.store.write(batch, Durability::Synced).await {
+            tracing::error!(%error, serial, "that a policy set was taken over could not be written");
+        }
     }
 
     /// The time of day, Unix milliseconds.
@@ -208,6 +235,10 @@ impl Orders {
         };
         for proven in old {
             let OwnerOrder { publisher, subject, serial, .. } = proven.order.body.clone();
+            if matches!(subject, OrderSubject::PolicySet(_)) && self.sets.is_followed(serial) {
+                // It says nothing new.
+                self.follow(serial.saturating_add(1)).await;
+            }
             // Each node of the owner signs the same.
             let body = OwnerOrder::new(publisher, subject, serial.saturating_add(1));
             let order = Arc::new(object::sign(body, "", "", &owner.key)?);

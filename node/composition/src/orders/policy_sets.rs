@@ -63,6 +63,21 @@ impl Orders {
         self.give(OrderSubject::PolicySet(in_force), owner).await
     }
 
+    /// Puts a set in force here that somebody loads by `load`, while none that was ordered is taken over: what was ordered before is
+    /// older.
+    ///
+    /// # Errors
+    /// Those of `load`: what is in force stays.
+    pub async fn put_in_force<T, E>(&self, load: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let _loading = self.sets().hold().await;
+        let loaded = load.await?;
+        let ordered = self.book().policy_set();
+        if let Some((_, serial)) = ordered {
+            self.follow(serial).await;
+        }
+        Ok(loaded)
+    }
+
     /// Which policy set this node has.
     #[must_use]
     pub fn policy_set(&self) -> PolicySetStanding {
@@ -100,7 +115,7 @@ impl Orders {
         let ordered = self.book().policy_set();
         let Some((wanted, serial)) = ordered else { return };
         if sets.in_force() == Some(wanted) {
-            self.sets().follow(serial);
+            self.follow(serial).await;
             return;
         }
         if self.sets().is_followed(serial) || self.sets().failure().is_some_and(|(digest, _)| digest == wanted) {
@@ -114,7 +129,7 @@ impl Orders {
         let Some(text) = text else { return };
         match sets.load(text).await {
             Ok(()) => {
-                self.sets().follow(serial);
+                self.follow(serial).await;
                 self.sets().set_failure(None);
                 tracing::info!(digest = hex(&wanted), serial, "the owner's newer policy set is in force");
             }

@@ -23,13 +23,18 @@ pub trait PolicySets: Send + Sync + 'static {
 pub(super) struct PolicySetPort {
     sets: OnceLock<Box<dyn PolicySets>>,
     failure: Mutex<Option<(Digest, String)>>,
-    /// The serial of the order that was followed last: a set that was put in force here since then is newer.
+    /// The serial of the order that was followed last, which is on disk: a set that was put in force here since then is newer.
     followed: Mutex<Option<u64>>,
     /// One is loaded at a time.
     loading: AsyncMutex<()>,
 }
 
 impl PolicySetPort {
+    /// With the serial of the order that was followed last, before a restart too.
+    pub fn new(followed: Option<u64>) -> PolicySetPort {
+        PolicySetPort { followed: Mutex::new(followed), ..PolicySetPort::default() }
+    }
+
     /// Who has them from now on; false where that was known.
     pub fn set(&self, sets: Box<dyn PolicySets>) -> bool {
         self.sets.set(sets).is_ok()
@@ -50,7 +55,7 @@ impl PolicySetPort {
     }
 
     pub fn is_followed(&self, serial: u64) -> bool {
-        *self.followed.lock().expect("no holder of the serial panics") == Some(serial)
+        self.followed.lock().expect("no holder of the serial panics").is_some_and(|followed| followed >= serial)
     }
 
     pub fn follow(&self, serial: u64) {

@@ -25,12 +25,17 @@ pub async fn adding(
         requester.path(path)?;
     }
     let sources = requester.paths(&request.sources)?;
-    let althing_td::RightsChanges { changes, wider, digest } = node.agents.changes(&request.file, &sources)?;
+    Ok(Json(told(node.agents.changes(&request.file, &sources)?)))
+}
+
+/// What changes, as it is told.
+pub fn told(changes: althing_td::RightsChanges) -> RightsChanges {
+    let althing_td::RightsChanges { changes, wider, digest } = changes;
     let change = |change: althing_td::RightsChange| {
         let althing_td::RightsChange { what, old, new, wider } = change;
         RightsChange { what, old, new, wider }
     };
-    Ok(Json(RightsChanges { changes: changes.into_iter().map(change).collect(), wider, digest }))
+    RightsChanges { changes: changes.into_iter().map(change).collect(), wider, digest }
 }
 
 /// `POST /agents`

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_api::{
-    AddRequest, AgentAddition, AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentInstance, AgentStart,
-    EnclosureLevel, FileAccess, FirstOutput, HardJobs, MachineStatus, ProgramContainment, ProgramRefusal, RunLine,
-    ToolDifference, ToolRefusal, WakeUp,
+    AddRequest, AgentAddition, AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentFinding, AgentInstance,
+    AgentStart, EnclosureLevel, FileAccess, FirstOutput, HardJobs, MachineStatus, ProgramContainment, ProgramRefusal,
+    RunLine, ToolDifference, ToolRefusal, VersionShare, WakeUp,
 };
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::realtime::{HardwareProfile, Privilege};
-use althing_execution::{Access, Advice, AgentState, AgentStatus, Containment, HardStatus, Level, answered};
+use althing_execution::{
+    Access, Advice, AgentState, AgentStatus, Containment, FindingCount, HardStatus, Level, answered,
+};
 use althing_node::agent_statuses;
 use althing_node::publish::Stay;
+use althing_node::rollouts::shares;
 use althing_operations::Operations;
 use althing_operations::doctor::{refused_tools, tool_notes};
 use althing_protocol::AgentId;
@@ -100,7 +103,17 @@ fn row(node: &Operations, agent: &AgentStatus) -> AgentInstance {
         },
         hrt: agent.hard.as_ref().map(hard),
         tools_refused: agent.unfit.iter().map(|(tool, unfit)| unfit_tool(tool, unfit)).collect(),
+        findings: agent.findings.iter().map(|found| finding(agent, found)).collect(),
         ..AgentInstance::new(&agent.name, agent.class, agent.runtime, state)
+    }
+}
+
+fn finding(agent: &AgentStatus, found: &FindingCount) -> AgentFinding {
+    AgentFinding {
+        finding: found.finding.to_owned(),
+        count: found.count,
+        task: found.task.clone(),
+        version: agent.version.to_string(),
     }
 }
 
@@ -196,7 +209,13 @@ pub fn entries(node: &Operations) -> Vec<AgentEntry> {
         let state = AgentCondition::Starting;
         AgentEntry::Start(AgentStart { name: name.clone(), class: (*class).to_owned(), state, why: None })
     });
-    let instances = there.iter().map(|agent| AgentEntry::Instance(Box::new(row(node, agent))));
+    let shares = shares(node);
+    let instance = |agent: &AgentStatus| {
+        let share = shares.get(&(agent.name.clone(), agent.version.clone()));
+        let version = |share: &u8| VersionShare { version: agent.version.to_string(), share_percent: *share };
+        AgentEntry::Instance(Box::new(AgentInstance { rollout: share.map(version), ..row(node, agent) }))
+    };
+    let instances = there.iter().map(instance);
     let mut agents: Vec<AgentEntry> = instances.chain(starting).chain(failed).collect();
     for known in node.discovery.local() {
         let (name, notes) = (known.verified.agent.name(), tool_notes(&known));

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use althing_api::{
-    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, EraseReply, EraseRequest, Kind,
-    PruneReply, PruneRequest,
+    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, AuditWitnessEntry, EraseReply,
+    EraseRequest, Kind, PruneReply, PruneRequest,
 };
 use althing_operations::Operations;
-use althing_operations::governance::{Actor, AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, RecordBody};
-use althing_protocol::audit::{AuditLeaf, AuditStage};
-use althing_protocol::{AgentId, IdentityError, hex};
+use althing_operations::governance::{
+    Actor, AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, PruneRefusal, RecordBody, WitnessState,
+    signers,
+};
+use althing_protocol::audit::{AuditLeaf, AuditStage, prune_text};
+use althing_protocol::tlog::Checkpoint;
+use althing_protocol::{AgentId, Digest, IdentityError, digest, hex};
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -20,6 +24,23 @@ use crate::requester::{Requester, actor};
 
 /// Entries that are listed where nobody says how many.
 const LIMIT: usize = 100;
+
+/// Signatures of one request: with the owner those who gave them are named in one entry.
+const SIGNATURES_MAX: usize = 7;
+
+impl From<PruneRefusal> for ApiError {
+    fn from(refusal: PruneRefusal) -> ApiError {
+        let kind = match &refusal {
+            PruneRefusal::Signature { .. } => Kind::Invalid,
+            PruneRefusal::Nobody { .. }
+            | PruneRefusal::Role { .. }
+            | PruneRefusal::Owner { .. }
+            | PruneRefusal::Text { .. }
+            | PruneRefusal::Few { .. } => Kind::Refused,
+        };
+        ApiError::new(kind, format!("nothing is deleted: {refusal}"))
+    }
+}
 
 impl From<AuditFault> for ApiError {
     fn from(error: AuditFault) -> ApiError {
@@ -38,6 +59,7 @@ pub async fn list(State(node): State<Arc<Operations>>, Parameters(query): Parame
         Ok(Json(AuditList {
             size: audit.checkpoint().head.size,
             key: audit.log_key().to_string(),
+            witnesses: node.witnesses.states().into_iter().map(witness).collect(),
             entries: page.records.iter().map(entry).collect(),
             more: page.next.is_some(),
         }))
@@ -61,9 +83,11 @@ pub async fn show(
     }
     let record = audit.record_at(log, entry)?;
     let export = audit.export(log, entry, true)?;
+    let checkpoint = Checkpoint::open(&export.proof.checkpoint, &export.log).ok();
     Ok(Json(AuditDetails {
         entry: audit_entry(Some(log), entry, &record.leaf),
         bodies: record.bodies.into_iter().map(body).collect(),
+        witnesses: checkpoint.map(|checkpoint| node.witnesses.signers(&checkpoint)).unwrap_or_default(),
         export: export.to_string(),
     }))
 }
@@ -86,18 +110,49 @@ pub async fn erase(
 pub async fn prune(
     State(node): State<Arc<Operations>>,
     Requester(principal): Requester,
-    Body(PruneRequest { before_ms }): Body<PruneRequest>,
+    Body(PruneRequest { before_ms, signatures }): Body<PruneRequest>,
 ) -> Answer<PruneReply> {
     let person = owner(&node, &actor(&node, &principal)?)?;
     let now_ms = node.clock().now_ms();
     if before_ms > now_ms {
         return Err(ApiError::invalid("that time has not come: name one before now"));
     }
+    let (agreed, consent) = agreed(&node, before_ms, &signatures)?;
     detached(async move {
-        let order = PruneOrder { before_ms, principals: vec![person] };
+        let principals = std::iter::once(person).chain(agreed).collect();
+        let order = PruneOrder { before_ms, principals, consent };
         Ok(Json(PruneReply { removed: node.governance.audit().prune(order).await? }))
     })
     .await
+}
+
+/// Who agreed by signing that bodies from before a time end, as the file of people wants it, and the digest of what they signed.
+fn agreed(node: &Operations, before_ms: u64, signatures: &[String]) -> Result<(Vec<String>, Option<Digest>), ApiError> {
+    let people = node.governance.people();
+    let Some(wanted) = people.prune() else {
+        return if signatures.is_empty() {
+            Ok((Vec::new(), None))
+        } else {
+            Err(ApiError::invalid("the file of people has nobody sign for this: leave the signatures out"))
+        };
+    };
+    if signatures.len() > SIGNATURES_MAX {
+        return Err(ApiError::invalid(format!(
+            "{} signatures are given, and {SIGNATURES_MAX} is the most",
+            signatures.len()
+        )));
+    }
+    let text = prune_text(&node.governance.audit().log_key(), before_ms, &wanted.role);
+    let agreed = signers(&people, wanted, &text, signatures)?;
+    Ok((agreed.into_iter().collect(), Some(digest(text.as_bytes()))))
+}
+
+/// How a witness stands to the log, as it is told.
+fn witness(state: WitnessState) -> AuditWitnessEntry {
+    let WitnessState { name, url, signed, failure, contradiction } = state;
+    let (silent_ms, why) = failure.unzip();
+    let (signed, signed_ms) = signed.unzip();
+    AuditWitnessEntry { name, url, signed, signed_ms, silent_ms, problem: contradiction.or(why) }
 }
 
 /// The owner's name, if it is the owner who asks.

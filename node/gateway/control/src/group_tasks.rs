@@ -255,6 +255,7 @@ fn summary(task: &WorkItem) -> TaskSummary {
         stolen: task.steals,
         handed_over: task.handovers,
         why: task.why.as_ref().map(ToString::to_string),
+        verified: (task.state == TaskState::Completed).then_some(task.verified == Some(true)),
     }
 }
 

@@ -18,6 +18,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("agent", "The agent's id, or its name"),
     ("app", "The application's name"),
     ("ask", "The question's id"),
+    ("consent", "The id of the standing yes"),
     ("decision", "The decision's number"),
     ("entry", "The number of an entry, from 0"),
     ("group", "The group's id, or its name"),

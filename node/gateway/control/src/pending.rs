@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use althing_api::{
-    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, Kind, NodeStep, PendingEntry, PendingList,
-    PendingSource, PendingWant, StandingRequest,
+    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, Kind, NodeStep, PendingEntry,
+    PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent, StandingRequest,
 };
 use althing_operations::Operations;
 use althing_operations::governance::{
-    Actor, AnswerError, AskState, ConsentError, PendingAsk, PendingGap, PendingRelease, PendingStep, PendingWork,
-    PersonSignature, SignedAnswer, StandingTerms, Want, pending,
+    Actor, AnswerError, AskState, ConsentError, DeliveryTrouble, PendingAsk, PendingGap, PendingRelease, PendingStep,
+    PendingWork, PersonSignature, SignedAnswer, StandingTerms, StandingYes, Want, pending,
 };
+use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -26,7 +27,10 @@ impl From<AnswerError> for ApiError {
             AnswerError::Consent(ConsentError::Unknown) => Kind::NotFound,
             AnswerError::Consent(ConsentError::Over(_) | ConsentError::Used) => Kind::Conflict,
             AnswerError::Consent(ConsentError::Malformed(_) | ConsentError::Key(_)) => Kind::Invalid,
-            AnswerError::Consent(_) | AnswerError::Unsigned(_) | AnswerError::Another { .. } => Kind::Refused,
+            AnswerError::Consent(_)
+            | AnswerError::Unsigned(_)
+            | AnswerError::Another { .. }
+            | AnswerError::NotGiver(_) => Kind::Refused,
             AnswerError::Audit(_) | AnswerError::Write(_) => Kind::Failed,
         };
         let is_unknown = matches!(error, AnswerError::Id(_) | AnswerError::Consent(ConsentError::Unknown));
@@ -36,8 +40,12 @@ impl From<AnswerError> for ApiError {
 
 /// `GET /pending`
 pub async fn list(State(node): State<Arc<Operations>>) -> Json<PendingList> {
-    let PendingWork { calls, steps, releases, unread } = Box::pin(pending(&node)).await;
-    let all = calls.into_iter().map(call).chain(steps.into_iter().map(step)).chain(releases.into_iter().map(release));
+    let PendingWork { calls, mut untold, steps, releases, unread } = Box::pin(pending(&node)).await;
+    let calls = calls.into_iter().map(|ask| {
+        let untold = untold.remove(&ask.id).unwrap_or_default().into_iter().map(trouble).collect();
+        PendingEntry { untold, ..call(ask) }
+    });
+    let all = calls.chain(steps.into_iter().map(step)).chain(releases.into_iter().map(release));
     let gap = |PendingGap { at, why }| althing_api::PendingGap { at, why };
     Json(PendingList { pending: all.collect(), unread: unread.into_iter().map(gap).collect() })
 }
@@ -82,6 +90,50 @@ pub async fn text(
     Ok(Json(AnswerText { text: text.ok_or_else(|| ApiError::from(AnswerError::Consent(ConsentError::Unknown)))? }))
 }
 
+/// `GET /consents`
+pub async fn consents(State(node): State<Arc<Operations>>) -> Json<ConsentList> {
+    Json(ConsentList { consents: node.governance.standing().into_iter().map(standing).collect() })
+}
+
+/// `DELETE /consents/{consent}`
+pub async fn withdraw(
+    State(node): State<Arc<Operations>>,
+    Path(consent): Path<String>,
+    Requester(principal): Requester,
+) -> Answer<StandingConsent> {
+    let by = actor(&node, &principal)?;
+    detached(async move {
+        let withdrawn = node.governance.withdraw_standing(&consent, by).await.map_err(|error| match error {
+            AnswerError::Id(_) => ApiError::new(Kind::Invalid, error.to_string()),
+            other => other.into(),
+        })?;
+        let unknown = || ApiError::new(Kind::NotFound, format!("no standing yes has the id {consent}, or no longer"));
+        Ok(Json(standing(withdrawn.ok_or_else(unknown)?)))
+    })
+    .await
+}
+
+fn standing(yes: StandingYes) -> StandingConsent {
+    let StandingYes { id, person, template, at_ms, until_ms, left } = yes;
+    StandingConsent {
+        id: hex(&id),
+        person,
+        agent: template.agent.to_string(),
+        action: template.action,
+        fixed: template.fixed.into_iter().map(|(name, value)| format!("{name} = {value}")).collect(),
+        free: template.free.into_iter().collect(),
+        label: reach(template.label),
+        left,
+        given_ms: at_ms,
+        until_ms,
+    }
+}
+
+fn trouble(trouble: DeliveryTrouble) -> PendingTrouble {
+    let DeliveryTrouble { person, way, attempts, reason, next_ms } = trouble;
+    PendingTrouble { person, way, attempts, why: reason, next_ms }
+}
+
 /// Whoever signed an answer, which counts for as long as its question.
 fn signer(node: &Operations, ask: &str, signature: String) -> Result<Actor, ApiError> {
     let refused = |error: ConsentError| ApiError::from(AnswerError::Consent(error));
@@ -112,6 +164,7 @@ fn call(ask: PendingAsk) -> PendingEntry {
         wants: ask.wants.into_iter().map(want).collect(),
         asked_ms: Some(ask.asked_ms),
         expires_ms: Some(ask.expires_ms),
+        untold: Vec::new(),
     }
 }
 
@@ -140,6 +193,7 @@ fn step(asks: PendingStep) -> PendingEntry {
         wants: Vec::new(),
         asked_ms: Some(started_ms),
         expires_ms: due_ms,
+        untold: Vec::new(),
     }
 }
 
@@ -158,6 +212,7 @@ fn release(waits: PendingRelease) -> PendingEntry {
         wants: vec![PendingWant::Approval { count: wanted }],
         asked_ms: staged_ms,
         expires_ms: None,
+        untold: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_api::{PeopleReport, PeopleText, PersonEntry};
+use althing_api::{PeopleReport, PeopleText, PersonEntry, SignOffNeed};
 use althing_operations::Operations;
 use althing_operations::governance::{People, Person};
 use althing_td::ReachSpec;
@@ -40,7 +40,8 @@ fn report(people: &People) -> PeopleReport {
         users: people.users_of(name).map(str::to_owned).collect(),
         reach: person.reach().iter().map(way).collect(),
     };
-    PeopleReport { owner: people.owner().to_owned(), people: people.iter().map(entry).collect() }
+    let prune = people.prune().map(|need| SignOffNeed { role: need.role.clone(), count: need.count });
+    PeopleReport { owner: people.owner().to_owned(), people: people.iter().map(entry).collect(), prune }
 }
 
 /// A way to a person, without the arguments of a command, which may have secrets in them.

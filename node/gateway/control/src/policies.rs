@@ -10,8 +10,8 @@ use althing_api::{
 use althing_node::NodeError;
 use althing_operations::Operations;
 use althing_operations::governance::{
-    ChangeError, DecisionRecord, Explanation, Finding, Outcome, PolicyStatus, TrialError, Turnabout, Verdict,
-    demand_words, explain_policy, rights, test_policy,
+    ChangeError, DecisionRecord, Explanation, Finding, Outcome, PolicyDiff, PolicyStatus, TrialError, Turnabout,
+    Verdict, demand_words, explain_policy, rights, test_policy,
 };
 use althing_protocol::{AgentId, Label, hex};
 use axum::Json;
@@ -26,8 +26,10 @@ impl From<ChangeError> for ApiError {
     fn from(error: ChangeError) -> ApiError {
         let kind = match &error {
             ChangeError::Policies(_) | ChangeError::World(_) | ChangeError::People(_) => Kind::Invalid,
-            ChangeError::NotOwner(_) => Kind::Refused,
-            ChangeError::File { .. } | ChangeError::Audit(_) | ChangeError::Write(_) => Kind::Failed,
+            ChangeError::NotOwner(_) | ChangeError::Profile { .. } => Kind::Refused,
+            ChangeError::File { .. } | ChangeError::Audit(_) | ChangeError::Write(_) | ChangeError::Decisions(_) => {
+                Kind::Failed
+            }
         };
         ApiError::new(kind, error.to_string())
     }
@@ -57,7 +59,7 @@ pub async fn load(
 ) -> Answer<PolicyReport> {
     let by = actor(&node, &principal)?;
     detached(async move {
-        let mut status = node.governance.load_policy(&text, by).await?;
+        let mut status = node.orders.put_in_force(node.governance.load_policy(&text, by)).await?;
         // They are in force here, whether the owner's other nodes can be told or not.
         if let Err(error) = node.orders.give_policy_set(&node.owner()).await {
             status.findings.push(untold(&error));
@@ -138,16 +140,16 @@ pub async fn diff(
     State(node): State<Arc<Operations>>,
     Body(PolicyText { text }): Body<PolicyText>,
 ) -> Answer<PolicyDifferences> {
-    let (turned, unread) = node.governance.diff_policy(&text)?;
+    let PolicyDiff { turned, unread, damaged } = node.governance.diff_policy(&text)?;
     // The newest first, as other lists of what happened.
-    Ok(Json(PolicyDifferences { turned: turned.into_iter().rev().map(difference).collect(), unread }))
+    Ok(Json(PolicyDifferences { turned: turned.into_iter().rev().map(difference).collect(), unread, damaged }))
 }
 
 /// `GET /decisions/{decision}`
 pub async fn decision(State(node): State<Arc<Operations>>, Path(decision): Path<String>) -> Answer<DecisionReport> {
     let number: u64 =
         decision.parse().map_err(|_| ApiError::invalid(format!("{decision:?} is no number of a decision")))?;
-    let found = node.governance.decision(number);
+    let found = node.governance.decision(number).map_err(|error| ApiError::new(Kind::Failed, error.to_string()))?;
     let found = found.ok_or_else(|| {
         ApiError::new(Kind::NotFound, format!("no decision {number} is remembered: only the newest are"))
     })?;

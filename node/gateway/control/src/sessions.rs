@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use althing_api::{
-    CallDoubt, CallOutcome, ResumeRequest, SessionCondition, SessionEntry, SessionList, SessionResumption, SessionRow,
-    SessionRowKind, SessionSteps, SessionTotals, SessionTurn,
+    CallDoubt, CallOutcome, RestartRequest, ResumeRequest, SessionCondition, SessionEntry, SessionList,
+    SessionResumption, SessionRow, SessionRowKind, SessionSteps, SessionTotals, SessionTurn,
 };
 use althing_calls::{Resolution, RowKind, RowSummary, SessionState, SessionSummary, TurnSteps};
 use althing_operations::Operations;
@@ -79,6 +79,7 @@ fn row(summary: RowSummary) -> SessionRow {
         RowKind::Resolved => SessionRowKind::Resolved,
         RowKind::Checkpoint => SessionRowKind::Checkpoint,
         RowKind::Reads => SessionRowKind::Reads,
+        RowKind::Restart => SessionRowKind::Restart,
     };
     let (digest, label) = (call.map(|call| hex(&call)), label.map(|label| label.level.name().to_owned()));
     SessionRow { row, at_ms, kind, step, name, digest, bytes, label }
@@ -101,6 +102,22 @@ pub async fn resume(
         let resumed = node.hosting.end_doubt(&task, step, how, &principal).await;
         resumed.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
         Ok(Json(SessionResumption { resumed: task, step }))
+    })
+    .await
+}
+
+/// Has a turn that stopped go on anew from one of its steps.
+pub async fn restart(
+    State(node): State<Arc<Operations>>,
+    Path(task): Path<String>,
+    Requester(principal): Requester,
+    Body(request): Body<RestartRequest>,
+) -> Answer<SessionResumption> {
+    let RestartRequest { from } = request;
+    detached(async move {
+        let restarted = node.hosting.restart_turn(&task, from, &principal).await;
+        restarted.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
+        Ok(Json(SessionResumption { resumed: task, step: from }))
     })
     .await
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use althing_api::{
-    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, KeyStatus,
-    LayerStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, TableStatus,
+    CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, HealthStatus,
+    KeyStatus, LayerStatus, NodeStatus, OsiModel, PeerList, PeerStatus, ReachStatus, TableStatus, VerificationTotals,
 };
+use althing_execution::ANSWER_REFUSED;
 use althing_operations::Operations;
+use althing_operations::doctor::{LayerHealth, layer_health};
 use axum::Json;
 use axum::extract::State;
 
@@ -30,7 +32,9 @@ pub async fn status(State(node): State<Arc<Operations>>) -> Json<NodeStatus> {
             calls: CallStatus { live_tasks: node.hosting.live_tasks() },
             l4_session: sessions::totals(&node),
             l5_coordination: groups::totals(&node),
+            l6_verification: verification(&node),
             l7_governance: governance(&node),
+            health: health(layer_health(&node).await),
         },
     })
 }
@@ -95,6 +99,30 @@ fn governance(node: &Operations) -> GovernanceTotals {
         audit_entries: audit.checkpoint().head.size,
         audit_failure: audit.availability().err().map(|error| error.to_string()),
     }
+}
+
+fn verification(node: &Operations) -> VerificationTotals {
+    let mut totals = VerificationTotals::default();
+    for found in node.host.status().iter().flat_map(|agent| &agent.findings) {
+        let total = if found.finding == ANSWER_REFUSED { &mut totals.refused } else { &mut totals.silent };
+        *total = total.saturating_add(found.count);
+    }
+    totals
+}
+
+fn health(words: LayerHealth) -> HealthStatus {
+    let [l1, l2, l3, l4, l5, l6, l7] = words.map(|word| word.name().to_owned());
+    HealthStatus { l1, l2, l3, l4, l5, l6, l7 }
+}
+
+/// `GET /osi`: the seven layers, and how this node has them.
+pub async fn osi(State(node): State<Arc<Operations>>) -> Json<OsiModel> {
+    Json(osi_model(&node).await)
+}
+
+/// The seven layers, and how a node has them.
+pub async fn osi_model(node: &Operations) -> OsiModel {
+    OsiModel::of(&node.key.public().did(), &health(layer_health(node).await))
 }
 
 /// `GET /peers`

@@ -4,30 +4,32 @@ use althing_api::{
     AcceptReply, AcceptRequest, ActionQuery, ActionReport, AddRegistry, AddRequest, AddToken, AdoptReply, AdoptRequest,
     AgentEntries, AnswerQuery, AnswerReply, AnswerRequest, AnswerText, AppChanges, AppList, AppRequest, AppStatus,
     ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement, AuditDetails, AuditList,
-    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, CreateGroup, DecisionReport,
-    DomainProof, EntryQuery, EraseReply, EraseRequest, EventLine, FindQuery, GatewayOpening, GroupKeys, GroupList,
-    GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue, HandoffReply, HandoffRequest,
-    InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, ListQuery, LogEntry, LogWatch,
-    LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry,
-    MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NetworkKeyAddition, NodeStatus,
-    OpenGateway, OrganisationStatus, OrganiseRequest, OwnerKeys, PassagesQuery, PeerList, PendingList, PeopleReport,
-    PeopleText, PolicyDifferences, PolicyExplanation, PolicyFindings, PolicyQuestion, PolicyReport, PolicyTest,
-    PolicyTestReport, PolicyText, ProveRequest, PruneReply, PruneRequest, PublishRequest, PurgeRequest, ReceiptList,
-    RegistryList, RegistryRemoval, RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark,
-    ReleasePublication, ReleasePurge, ReserveReply, ReserveRequest, ResourceList, ResumeRequest, RevokeRequest,
-    RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport,
-    RouteRequest, RunDetails, RunLine, RunList, ScheduleList, ScheduleReply, ScheduleRequest, SearchReply, ServeGroup,
-    ServeReply, SessionList, SessionResumption, SessionSteps, StageRejection, StopReply, StopRequest, TapLine,
-    TapRequest, TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReply, TaskRequest, TokenAddition, TokenList,
-    TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, WaitReply, WithdrawRequest,
-    WorkflowReply, WorkflowRequest,
+    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, ConsentList, CreateGroup,
+    DecisionReport, DomainProof, EntryQuery, EraseReply, EraseRequest, EventLine, FindQuery, GatewayOpening, GroupKeys,
+    GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue, HandoffReply,
+    HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, LineageReport,
+    ListQuery, LogEntry, LogWatch, LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest,
+    MemoryContent, MemoryEntry, MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest,
+    NetworkKeyAddition, NodeStatus, OpenGateway, OrganisationStatus, OrganiseRequest, OsiModel, OwnerKeys,
+    PassagesQuery, PeerList, PendingList, PeopleReport, PeopleText, PolicyDifferences, PolicyExplanation,
+    PolicyFindings, PolicyQuestion, PolicyReport, PolicyTest, PolicyTestReport, PolicyText, ProveRequest, PruneReply,
+    PruneRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval, RegistryStatus,
+    RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge, ReplayRequest,
+    ReserveReply, ReserveRequest, ResourceList, RestartRequest, ResumeRequest, RevokeRequest, RightsChanges,
+    RolloutOrder, RolloutRequest, RolloutStatus, RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson,
+    RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, RunVerification, ScheduleList,
+    ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption, SessionSteps,
+    StageRejection, StandingConsent, StopReply, StopRequest, TapLine, TapRequest, TaskCase, TaskDependencies,
+    TaskDetails, TaskList, TaskQuery, TaskReplay, TaskReply, TaskRequest, TestReply, TestRequest, TokenAddition,
+    TokenList, TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, VerdictReport, WaitReply,
+    WithdrawRequest, WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
     adopt, agents, attesting, audit, bind, blueprints, credentials, events, finding, group_apps, group_flows,
-    group_tasks, groups, handoffs, logs, memory, org, pending, people, policies, receipts, registries, reserve,
-    routing, sessions, status, stopping, tap, traces, waits,
+    group_tasks, groups, handoffs, lineage, logs, memory, org, pending, people, policies, receipts, registries,
+    reserve, rollouts, routing, sessions, status, stopping, tap, traces, trials, verdicts, waits,
 };
 
 /// All routes but those whose handlers are in the root of this crate.
@@ -35,11 +37,13 @@ pub fn routes() -> Routes {
     let routes = of_node(Routes::default());
     let routes = of_credentials(routes);
     let routes = of_agents(routes);
+    let routes = of_rollouts(routes);
     let routes = of_sentences(routes);
     let routes = of_groups(routes);
     let routes = of_work(routes);
     let routes = of_memory(routes);
     let routes = of_sessions(routes);
+    let routes = of_tests(routes);
     let routes = of_policies(routes);
     let routes = of_people(routes);
     let routes = of_audit(routes);
@@ -51,6 +55,7 @@ pub fn routes() -> Routes {
 fn of_node(routes: Routes) -> Routes {
     routes
         .route(Route::get("/status", "Shows the node at a glance").reply::<NodeStatus>(), status::status)
+        .route(Route::get("/osi", "Shows the seven layers, and how each is").reply::<OsiModel>(), status::osi)
         .route(Route::get("/peers", "Lists the connected peers").reply::<PeerList>(), status::peers)
         .route(Route::get("/ps", "Lists the agents, and how each is").reply::<AgentEntries>(), agents::ps)
         .route(
@@ -162,6 +167,35 @@ fn of_agents(routes: Routes) -> Routes {
             Route::post::<ReserveRequest>("/reserve", "Reserves what a contract needs on another node")
                 .reply::<ReserveReply>(),
             reserve::reserve,
+        )
+}
+
+fn of_rollouts(routes: Routes) -> Routes {
+    routes
+        .route(
+            Route::get("/rollouts/{agent}", "Shows the versions of an agent, and what was counted of their calls")
+                .reply::<RolloutStatus>(),
+            rollouts::show,
+        )
+        .route(
+            Route::post::<RolloutRequest>("/rollouts/{agent}", "Lets a new version have a share of an agent's calls")
+                .files()
+                .reply::<RolloutStatus>(),
+            rollouts::begin,
+        )
+        .route(
+            Route::post::<AddRequest>(
+                "/rollouts/{agent}/changes",
+                "Shows what a new version changes of what was agreed to",
+            )
+            .files()
+            .reply::<RightsChanges>(),
+            rollouts::changes,
+        )
+        .route(
+            Route::post::<RolloutOrder>("/rollouts/{agent}/end", "Ends a rollout: one version has all calls")
+                .reply::<RolloutStatus>(),
+            rollouts::end,
         )
 }
 
@@ -293,6 +327,14 @@ fn of_sessions(routes: Routes) -> Routes {
             sessions::resume,
         )
         .route(
+            Route::post::<RestartRequest>(
+                "/sessions/{task}/restart",
+                "Has a turn that stopped go on anew from one of its steps",
+            )
+            .reply::<SessionResumption>(),
+            sessions::restart,
+        )
+        .route(
             Route::get("/sessions/{task}/steps", "Shows the journals of a task's turns, without what is in them")
                 .reply::<SessionSteps>(),
             sessions::steps,
@@ -304,6 +346,37 @@ fn of_sessions(routes: Routes) -> Routes {
             )
             .reply::<HandoffReply>(),
             handoffs::hand_over,
+        )
+        .route(
+            Route::get("/tasks/{task}/verdict", "Shows what gates refused of a task's answers, with these")
+                .reply::<VerdictReport>(),
+            verdicts::of_task,
+        )
+}
+
+fn of_tests(routes: Routes) -> Routes {
+    routes
+        .route(Route::get("/tasks/{task}/case", "Makes a case of a task").reply::<TaskCase>(), trials::case)
+        .route(
+            Route::post::<ReplayRequest>("/replay", "Runs a task again from its tape, and compares")
+                .reply::<TaskReplay>(),
+            trials::replay,
+        )
+        .route(
+            Route::post::<TestRequest>("/tests", "Runs the cases of a file on an agent, and judges")
+                .files()
+                .reply::<TestReply>(),
+            trials::test,
+        )
+        .route(
+            Route::get("/tasks/{task}/lineage", "Shows what led to an answer, by names and hashes")
+                .reply::<LineageReport>(),
+            lineage::show,
+        )
+        .route(
+            Route::get("/tasks/{task}/verification", "Checks again what is recorded of a task's turns")
+                .reply::<RunVerification>(),
+            lineage::verify,
         )
 }
 
@@ -361,6 +434,15 @@ fn of_people(routes: Routes) -> Routes {
                 .query::<AnswerQuery>()
                 .reply::<AnswerText>(),
             pending::text,
+        )
+        .route(
+            Route::get("/consents", "Lists each yes that counts more than once").reply::<ConsentList>(),
+            pending::consents,
+        )
+        .route(
+            Route::delete("/consents/{consent}", "Takes back a yes that counts more than once")
+                .reply::<StandingConsent>(),
+            pending::withdraw,
         )
         .route(
             Route::post::<StopRequest>("/stop", "Stops an agent, or all, at once").reply::<StopReply>(),

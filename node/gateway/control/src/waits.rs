@@ -100,6 +100,7 @@ mod tests {
             gives_tasks: false,
             unfit: BTreeMap::new(),
             unauthorised: Vec::new(),
+            findings: Vec::new(),
         };
         let again = AgentState::Restarting { why: "it ended with exit status 1".to_owned(), restarts: 4 };
         let words = "weather is starting again (restart 4): it ended with exit status 1";

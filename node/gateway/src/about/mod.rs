@@ -23,6 +23,8 @@ use crate::{Gateway, JSON};
 
 /// The name of this face in the table of routes.
 const TAG: &Tag = &Tag { name: "About", about: "What this gateway is", refusals: JSON, refusal: error };
+/// The media type of YAML (RFC 9512).
+const YAML: &str = "application/yaml";
 /// Agents that a page or a summary names.
 const NAMED_MAX: usize = 100;
 
@@ -44,6 +46,11 @@ pub(crate) fn open() -> Routes {
             Route::get("/llms-full.txt", TAG, "Tells language models what each agent does, and how it is called")
                 .answers(const { &[Answer::ok("Markdown: the agents of /llms.txt in full", "text/plain")] }),
             full::show,
+        )
+        .route(
+            Route::get("/osi.yaml", TAG, "Tells how each of the seven layers of the node is")
+                .answers(const { &[Answer::ok("YAML, in the structure of the Agent OSI model", YAML)] }),
+            layers,
         )
         .route(
             Route::get("/openapi.json", TAG, "Describes the routes of this gateway")
@@ -82,6 +89,14 @@ pub(crate) fn guarded() -> Routes {
             .answers(const { &[Answer::ok("The text format of Prometheus", "text/plain")] }),
         metrics::show,
     )
+}
+
+/// The layers of the node, as of some seconds ago.
+async fn layers(State(gateway): State<Arc<Gateway>>) -> Response {
+    match &gateway.layers {
+        Some(tell) => text(tell().await, YAML),
+        None => problem(StatusCode::NOT_FOUND, "this gateway does not tell the layers of its node"),
+    }
 }
 
 async fn health(State(gateway): State<Arc<Gateway>>) -> Response {

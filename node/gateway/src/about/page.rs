@@ -35,6 +35,14 @@ const DOCUMENTS: [(&str, &str); 6] = [
     ("/metrics", "figures for Prometheus"),
 ];
 
+/// What is served where the gateway tells the layers of its node.
+const LAYERS: (&str, &str) = ("/osi.yaml", "the seven layers of this node, and how each is");
+
+/// The documents of this gateway.
+fn documents(gateway: &Gateway) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+    DOCUMENTS.into_iter().chain(gateway.layers.is_some().then_some(LAYERS))
+}
+
 /// `GET /`.
 pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
     let (agents, more) = named(&gateway);
@@ -62,7 +70,7 @@ pub(super) async fn page(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
             }
         ),
     };
-    let documents = DOCUMENTS.iter().fold(String::new(), |mut list, (path, about)| {
+    let documents = documents(&gateway).fold(String::new(), |mut list, (path, about)| {
         let _ = write!(list, "<li><a href=\"{prefix}{path}\"><code>{path}</code></a>: {about}</li>");
         list
     });
@@ -97,7 +105,7 @@ pub(super) async fn llms(State(gateway): State<Arc<Gateway>>, headers: HeaderMap
         let _ = writeln!(body, "- [{title}]({base}/things/{}): {mark}{about}", agent.id);
     }
     body.push_str("\n## Documents\n\n");
-    for (path, about) in DOCUMENTS {
+    for (path, about) in documents(&gateway) {
         let _ = writeln!(body, "- [{path}]({base}{path}): {about}");
     }
     text(body, "text/plain; charset=utf-8")

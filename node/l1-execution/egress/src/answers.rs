@@ -60,6 +60,12 @@ pub(crate) fn denied(host: &str, port: u16, write: &str) -> Answer {
     self::text(StatusCode::FORBIDDEN, text)
 }
 
+/// A host that the agent file names, and whoever decides on that does not admit.
+pub(crate) fn forbidden(host: &str, port: u16, why: &str) -> Answer {
+    let text = format!("This program may not reach {host} at port {port}, although its agent file names it: {why}.\n");
+    self::text(StatusCode::FORBIDDEN, text)
+}
+
 /// A path that the agent file does not name.
 pub(crate) fn refused(host: &str, why: &str) -> Answer {
     let text = format!(

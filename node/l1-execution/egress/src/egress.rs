@@ -6,6 +6,7 @@ use std::time::Duration;
 use althing_fetch::{Fetch, StreamLimits};
 use tokio::sync::Semaphore;
 
+use crate::admission::{Admission, ByFile};
 use crate::told::{Apart, Told, Traces};
 
 /// What one program may take.
@@ -46,6 +47,7 @@ pub struct Egress {
     pub(crate) fetch: Fetch,
     pub(crate) told: Told,
     pub(crate) traces: Arc<dyn Traces>,
+    pub(crate) admission: Arc<dyn Admission>,
     pub(crate) bounds: Bounds,
     /// One for each connection that it may have.
     pub(crate) places: Arc<Semaphore>,
@@ -62,7 +64,13 @@ impl Egress {
     #[must_use]
     pub fn new(fetch: Fetch, told: Told, bounds: Bounds) -> Egress {
         let places = Arc::new(Semaphore::new(bounds.connections));
-        Egress { fetch, told, traces: Arc::new(Apart), bounds, places }
+        Egress { fetch, told, traces: Arc::new(Apart), admission: Arc::new(ByFile), bounds, places }
+    }
+
+    /// The same, with somebody who decides on each host that the file names.
+    #[must_use]
+    pub fn asking(self, admission: Arc<dyn Admission>) -> Egress {
+        Egress { admission, ..self }
     }
 
     /// The same, with its connections in these traces.

@@ -10,7 +10,7 @@
 //!
 //! **Invariants**
 //! - Whoever has no [`Login`] where one is asked for is answered nothing else, and reaches nothing.
-//! - A host that the agent file does not name is not even looked up.
+//! - A host that the agent file does not name is not even looked up, and neither is one that [`Admission`] does not admit.
 //! - A host leads where a stranger's URL may lead, by the guarded fetch: to what the internet routes and to the
 //!   operator's exceptions, on ports of no other protocol. The address that was checked is the one that is connected
 //!   to.
@@ -24,6 +24,7 @@
 //!
 //! **Never knows**: agents, contracts, where secrets are kept.
 
+mod admission;
 mod answers;
 mod egress;
 mod forward;
@@ -37,6 +38,7 @@ mod told;
 mod traffic;
 mod tunnel;
 
+pub use admission::{Admission, Attempt};
 pub use egress::{Bounds, Egress};
 pub use machine::login::Login;
 pub use machine::rules::{RULES_MAX, RuleError, Rules, Verdict, place};

@@ -4,6 +4,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Request};
 use hyper::body::Incoming;
 
+use crate::admission::admitted;
 use crate::answers::{self, Answer};
 use crate::egress::Egress;
 use crate::forward::forward;
@@ -19,7 +20,13 @@ pub(crate) async fn answer(egress: &Egress, target: &Target, request: Request<In
     let asked = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
     let exchange = Exchange::begin(&egress.told, &*egress.traces, target.host(), target.port());
     match target.url(asked) {
-        Ok(url) => forward(egress, exchange, request, url, Some(target)).await,
+        Ok(url) => {
+            let method = request.method().clone();
+            match admitted(&*egress.admission, exchange, Some(method.as_str())).await {
+                Ok(exchange) => forward(egress, exchange, request, url, Some(target)).await,
+                Err(denied) => *denied,
+            }
+        }
         Err(why) => {
             exchange.broke("refused", format!("a program asked something of it that was refused: {why}"));
             answers::refused(target.host(), &why)

@@ -7,6 +7,7 @@ use http::{Method, Request, Uri};
 use hyper::body::Incoming;
 use tracing::Instrument as _;
 
+use crate::admission;
 use crate::answers::{self, Answer};
 use crate::egress::Egress;
 use crate::forward::forward;
@@ -43,7 +44,8 @@ pub(crate) async fn answer(
     let Ok(url) = Url::parse(&request.uri().to_string()) else { return answers::proxy() };
     let host = url.host_str().and_then(|host| spelling(host).ok());
     let (Some(host), Some(port)) = (host, url.port_or_known_default()) else { return answers::proxy() };
-    match admitted(egress, rules, &host, port) {
+    let method = request.method().clone();
+    match admitted(egress, rules, (host.as_str(), port), Some(method.as_str())).await {
         Ok(exchange) => forward(egress, exchange, request, url, None).await,
         Err(denied) => *denied,
     }
@@ -56,7 +58,7 @@ async fn connect(
     mut request: Request<Incoming>,
 ) -> Answer {
     let Some((host, port)) = named(request.uri()) else { return answers::proxy() };
-    let exchange = match admitted(egress, rules, &host, port) {
+    let exchange = match admitted(egress, rules, (host.as_str(), port), None).await {
         Ok(exchange) => exchange,
         Err(denied) => return *denied,
     };
@@ -74,11 +76,16 @@ async fn connect(
     }
 }
 
-/// What a program asks for, if the agent file names the host.
-fn admitted(egress: &Egress, rules: &Rules, host: &str, port: u16) -> Result<Exchange, Box<Answer>> {
+/// What a program asks for, if the agent file names the host, and whoever decides on that admits it.
+async fn admitted(
+    egress: &Egress,
+    rules: &Rules,
+    (host, port): (&str, u16),
+    method: Option<&str>,
+) -> Result<Exchange, Box<Answer>> {
     let exchange = Exchange::begin(&egress.told, &*egress.traces, host, port);
     match rules.allows(host, port) {
-        Verdict::Allowed => Ok(exchange),
+        Verdict::Allowed => admission::admitted(&*egress.admission, exchange, method).await,
         Verdict::Denied { write } => {
             exchange.denied(&write);
             Err(Box::new(answers::denied(host, port, &write)))

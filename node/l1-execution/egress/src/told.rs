@@ -27,6 +27,11 @@ pub enum Outcome {
         /// What would have to stand there under `sandbox: egress`.
         write: String,
     },
+    /// Who decides on what its file names does not admit it.
+    Forbidden {
+        /// What decided, for the program and its owner.
+        why: String,
+    },
     /// It was not reached, or what was sent or came was cut off.
     Failed {
         /// Why; with addresses, so for the owner alone.
@@ -116,6 +121,12 @@ impl Exchange {
     pub(crate) fn denied(&self, write: &str) {
         self.fail("denied", "denied");
         self.tell(Outcome::Denied { write: write.to_owned() });
+    }
+
+    /// Who decides does not admit it.
+    pub(crate) fn forbidden(&self, why: &str) {
+        self.fail("denied", "forbidden");
+        self.tell(Outcome::Forbidden { why: why.to_owned() });
     }
 
     /// It failed, or what came of it was cut off; what is told first counts.

@@ -16,6 +16,7 @@ mod edf;
 #[cfg(test)]
 mod oracle;
 mod partition;
+mod proof;
 mod rm;
 #[cfg(test)]
 mod simulator;
@@ -25,4 +26,5 @@ mod vectors;
 
 pub(crate) use partition::share_ppm;
 pub use partition::{Admitted, Config, Core, Hint, Partition, Rejected, admit, bounds, partition};
+pub use proof::{AdmissionProof, PROOF_TASKS_MAX, ProofFault, ResponseTimes};
 pub use task::{Policy, Preemption, Reason, RtTask, TaskError};

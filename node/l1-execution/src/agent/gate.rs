@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
+use a2a::Message;
 use futures::future::BoxFuture;
 
 use super::error::AgentError;
 use super::made::Made;
+use super::repair::Repair;
 
 /// Outputs of one turn that are held back, bytes of JSON.
 const HELD_BYTES_MAX: usize = 2 << 20;
@@ -24,6 +26,14 @@ pub enum Hold {
 
 /// Decides what callers see of the outputs of one turn, and when. It may change what it lets through.
 pub trait OutputGate: Send + Sync + 'static {
+    /// Decides on the message of a turn, before the agent hears it.
+    ///
+    /// # Errors
+    /// Why it is refused. Its text is shown to the caller.
+    fn admit(&self, _message: &Message) -> Result<(), AgentError> {
+        Ok(())
+    }
+
     /// Decides on an output when the agent emits it. Decides at once; what takes time is done by [`OutputGate::release`].
     fn hold(&self, made: Made) -> Hold;
 
@@ -37,6 +47,17 @@ pub trait OutputGate: Send + Sync + 'static {
     /// What a caller is told of a turn that failed by itself; nothing that was held back of it is shown.
     fn failure(&self, error: AgentError) -> AgentError {
         error
+    }
+
+    /// Whether [`OutputGate::repair`] may ever say something: else nothing is kept for that.
+    fn may_repair(&self) -> bool {
+        true
+    }
+
+    /// What the agent is told of what this gate refused last, if it may answer again in the same turn: asked once after
+    /// [`OutputGate::release`] failed.
+    fn repair(&self) -> Option<Repair> {
+        None
     }
 }
 
@@ -62,6 +83,11 @@ impl Gates {
     /// These gates, in their order.
     pub fn new(gates: Vec<Box<dyn OutputGate>>) -> Gates {
         Gates { gates, queue: Mutex::default() }
+    }
+
+    /// Whether the agent may hear the message of a turn.
+    pub fn admit(&self, message: &Message) -> Result<(), AgentError> {
+        self.gates.iter().try_for_each(|gate| gate.admit(message))
     }
 
     /// Asks each gate. Gives what is shown at once: what all let pass. What one drops is dropped, also if others keep it.
@@ -91,7 +117,7 @@ impl Gates {
 
     /// What may be shown of all that was held back.
     pub async fn release(&self) -> Result<Vec<Made>, AgentError> {
-        let mut made = std::mem::take(&mut self.queue().made);
+        let mut made = std::mem::take(&mut *self.queue()).made;
         for gate in &self.gates {
             made = gate.release(made).await?;
         }
@@ -101,6 +127,16 @@ impl Gates {
     /// What is told of a turn that failed.
     pub fn failure(&self, error: AgentError) -> AgentError {
         self.gates.iter().fold(error, |error, gate| gate.failure(error))
+    }
+
+    /// Whether the agent may ever answer again.
+    pub fn may_repair(&self) -> bool {
+        self.gates.iter().any(|gate| gate.may_repair())
+    }
+
+    /// What the agent is told of what was refused, if it may answer again.
+    pub fn repair(&self) -> Option<Repair> {
+        self.gates.iter().find_map(|gate| gate.repair())
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -114,7 +150,7 @@ mod scripted_gate;
 
 #[cfg(test)]
 mod tests {
-    use a2a::{Artifact, Message, Part, Role, TaskState};
+    use a2a::{Artifact, Part, Role, TaskState};
     use futures::FutureExt as _;
     use serde_json::json;
 
@@ -204,6 +240,16 @@ mod tests {
         let gates = gates(&[(&[], &[], "inner"), (&[], &[], "outer")]);
         let told = gates.failure(AgentError::Failed("it broke".to_owned()));
         assert_eq!(told, AgentError::Failed("outer: inner: it broke".to_owned()));
+    }
+
+    #[test]
+    fn what_was_released_makes_room_for_what_is_made_again() {
+        let gates = gates(&[(&["artifact"], &[], "end")]);
+        let large = "x".repeat(HELD_BYTES_MAX - 1_000);
+        for _ in 0..3 {
+            assert_eq!(gates.hold(text(&large)), Ok(None));
+            assert_eq!(released(&gates), [text(&large), Made::Remember("end".to_owned())]);
+        }
     }
 
     #[test]

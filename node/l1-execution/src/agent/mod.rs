@@ -4,6 +4,7 @@ mod error;
 mod gate;
 mod made;
 mod output;
+mod repair;
 
 use std::time::Duration;
 
@@ -14,11 +15,14 @@ use futures::future::BoxFuture;
 
 use crate::journal::TurnRights;
 use crate::notes::SessionNotes;
+use crate::run_notes::RunNotes;
+use crate::verdicts::TurnVerdicts;
 
 pub use error::AgentError;
 pub use gate::{Hold, OutputGate};
 pub use made::{Made, Metadata};
 pub use output::{Output, Outputs};
+pub use repair::Repair;
 
 /// An agent that runs in the node's own process.
 pub trait Agent: Send + Sync + 'static {
@@ -182,8 +186,12 @@ pub struct Parameters {
     pub rights: TurnRights,
     /// The notes of its session.
     pub notes: Option<SessionNotes>,
+    /// Where gates tell what they refuse of it.
+    pub verdicts: Option<TurnVerdicts>,
     /// How long the turn may take, if it has a limit.
     pub within: Option<Duration>,
+    /// Where what the turn does is noted.
+    pub run: RunNotes,
 }
 
 impl Turn {

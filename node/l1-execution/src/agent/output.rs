@@ -10,6 +10,7 @@ use super::Turn;
 use super::error::AgentError;
 use super::gate::{Gates, OutputGate};
 use super::made::Made;
+use super::repair::Repair;
 
 /// Outputs of one turn that are queued; beyond that the agent waits.
 const OUTPUTS: usize = 32;
@@ -59,6 +60,21 @@ impl Output {
     pub(crate) fn gated(mut self, gates: Vec<Box<dyn OutputGate>>) -> Output {
         self.gates = Some(Arc::new(Gates::new(gates)));
         self
+    }
+
+    /// Whether the agent may hear the message of a turn.
+    pub(crate) fn admit(&self, message: &Message) -> Result<(), AgentError> {
+        self.gates.as_ref().map_or(Ok(()), |gates| gates.admit(message))
+    }
+
+    /// Whether the agent may ever answer again in the same turn.
+    pub(crate) fn may_repair(&self) -> bool {
+        self.gates.as_ref().is_some_and(|gates| gates.may_repair())
+    }
+
+    /// What the agent is told of what was refused, if it may answer again.
+    pub(crate) fn repair(&self) -> Option<Repair> {
+        self.gates.as_ref()?.repair()
     }
 
     /// Ends a turn: emits what its gates release. `ended` is how the turn ended by itself.

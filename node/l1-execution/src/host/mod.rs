@@ -18,6 +18,7 @@ use althing_td::AgentFile;
 use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
 use crate::bound_tools::BoundTools;
 use crate::definition::Pins;
+use crate::finding_counts::FindingCounts;
 use crate::hrt::Histogram;
 use crate::kernel::HardAgent;
 use crate::kernel::slots::BandwidthServer;
@@ -72,6 +73,8 @@ struct RunningAgent {
     exposing: Option<Arc<dyn Agent>>,
     /// On what terms it takes work of other agents.
     work: WorkTerms,
+    /// What was found of its turns.
+    findings: Arc<FindingCounts>,
 }
 
 enum Runtime {
@@ -163,6 +166,7 @@ impl Host {
             server: BandwidthServer::default(),
             exposing,
             work,
+            findings: Arc::default(),
         };
         self.running.insert(id, Arc::new(agent));
         Ok(())
@@ -175,7 +179,12 @@ impl Host {
         }
     }
 
-    /// The versions of an agent that run, in the order in which they were started.
+    /// Lets a version that runs be the one that the agent's name means: it took the place of the one before.
+    pub fn prefer(&self, agent: &AgentRef) {
+        self.running.prefer(agent);
+    }
+
+    /// The versions of an agent that run, the one first that its name means, then in the order in which they were started.
     #[must_use]
     pub fn versions(&self, name: &str) -> Vec<AgentRef> {
         self.running.versions(name)
@@ -258,6 +267,15 @@ impl Host {
     #[must_use]
     pub fn latency<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Latency> {
         Some(self.find(agent.into())?.class_and_turns().0)
+    }
+
+    /// Whether answers of a running agent that are complete have passed gates of its contract.
+    #[must_use]
+    pub fn verifies<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
+        self.find(agent.into()).is_some_and(|agent| {
+            let cites = agent.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
+            cites || agent.contract.verify.judges_answers()
+        })
     }
 
     /// The label of the data that a running agent works with, by its contract.

@@ -14,12 +14,16 @@ use super::{Host, Loaded, Runtime, Scheduling, ServerOf, StartError};
 use crate::binding::Bound;
 use crate::control::Control;
 use crate::cost_budget::CostBudget;
+use crate::grants::{
+    Errand, Grant, ask_for_runtime, ask_for_server, asked_secrets, errands_of_models, errands_of_runtime,
+    errands_of_server,
+};
 use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, Memory, MemoryServer};
 use crate::model::Model;
 use crate::process::remote::{Agreed, RemoteAgent};
 use crate::process::{ProcessAgent, asked_hosts, memory_kib};
-use crate::secrets::{granted, with_secrets};
+use crate::secrets::{SecretLookup, SecretLookupError, granted, with_secrets};
 use crate::syscalls::SystemCalls;
 use crate::tools::ToolServer;
 
@@ -35,12 +39,20 @@ impl Host {
         // Of a module it is the module's own.
         let memory_kib = if matches!(file.runtime, RuntimeSpec::Wasm { .. }) { 0 } else { memory_kib(contract) };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
-            let granted = |secret: &str| granted(contract, &self.ports.secrets, secret);
+            let asked = ask_for_server(&self.ports.grants, &file.name, (name.as_str(), spec));
+            asked.map_err(|reason| StartError::Forbidden { name: file.name.clone(), reason })?;
+            let secrets = self.secrets_for(file, errands_of_server(spec));
+            let granted = |secret: &str| granted(contract, &secrets, secret);
             let (spec, secrets) = with_secrets(spec, granted).map_err(failed)?;
             let of = ServerOf { agent: &file.name, server: name, folder, memory_kib };
             Ok((name.clone(), (self.ports.connect)(of, &spec, secrets)))
         };
         file.tools.iter().map(server).collect()
+    }
+
+    /// The node's secrets for an agent, for these errands.
+    fn secrets_for(&self, file: &AgentFile, errands: Vec<Errand>) -> SecretLookup {
+        asked_secrets(&self.ports.grants, &self.ports.secrets, &file.name, errands)
     }
 
     /// The system calls of an agent file, as far as the contract allows them.
@@ -65,7 +77,13 @@ impl Host {
 
     fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
         let failed = |reason| StartError::Embeddings { name: file.name.clone(), reason };
-        let embedder = Embedder::of(file.embeddings.as_ref(), contract, &self.ports.secrets).map_err(failed)?;
+        let secrets = self.secrets_for(file, errands_of_models(file.embeddings.iter()));
+        let embedder = Embedder::of(file.embeddings.as_ref(), contract, &secrets).map_err(failed)?;
+        if let Some(secret) = &terms.encryption_secret {
+            let asked = (self.ports.grants)(&file.name, Grant::Secret { name: secret, host: None });
+            let refused = |why| SecretLookupError::Refused { name: secret.clone(), why };
+            asked.map_err(|why| StartError::Secret { name: file.name.clone(), reason: refused(why) })?;
+        }
         let none = || StartError::Config { name: file.name.clone(), reason: "this node keeps no memory".to_owned() };
         let memories = self.ports.memories.as_ref().ok_or_else(none)?;
         let opened = memories.open(&file.name, terms, Arc::new(embedder));
@@ -82,8 +100,12 @@ impl Host {
     ) -> Result<Runtime, StartError> {
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let without = |reason| StartError::Secret { name: file.name.clone(), reason };
-        let known = |secret: &str| granted(contract, &self.ports.secrets, secret);
+        let chosen = self.chosen(file, bound);
+        let secrets = self.secrets_for(file, errands_of_runtime(&chosen));
+        let known = |secret: &str| granted(contract, &secrets, secret);
         let is_hard = matches!(contract.class, Class::Hrt(_));
+        let asked = ask_for_runtime(&self.ports.grants, &file.name, &chosen);
+        asked.map_err(|reason| StartError::Forbidden { name: file.name.clone(), reason })?;
         match &file.runtime {
             RuntimeSpec::Native { .. }
             | RuntimeSpec::Process { .. }
@@ -118,8 +140,7 @@ impl Host {
             }
             RuntimeSpec::Model { .. } => {
                 let failed = |reason| StartError::Model { name: file.name.clone(), reason };
-                let runtime = self.chosen(file, bound);
-                let model = Model::new(&runtime, contract, &self.ports.secrets, calls.clone()).map_err(failed)?;
+                let model = Model::new(&chosen, contract, &secrets, calls.clone()).map_err(failed)?;
                 Ok(Runtime::Model(Arc::new(model)))
             }
             RuntimeSpec::Wasm { module } => {

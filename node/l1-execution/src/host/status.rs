@@ -55,6 +55,7 @@ impl RunningAgent {
                 Runtime::Model(agent) => agent.unauthorised(),
                 _ => Vec::new(),
             },
+            findings: self.findings.list(),
         }
     }
 }

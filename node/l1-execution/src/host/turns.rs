@@ -15,7 +15,7 @@ use crate::context::{self, CALL_CONTEXT, CallContext, TurnAttributes};
 use crate::journal::TurnRights;
 use crate::kernel::TurnRuntimes;
 use crate::kernel::slots::run_on_slots;
-use crate::output_gates::GatedTurn;
+use crate::output_gates::{GatedTurn, judged};
 use crate::{steps, tool_agent};
 
 /// Counts a turn for as long as it lasts.
@@ -61,15 +61,21 @@ impl Host {
         // Refused before the turn begins.
         agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
         let (out, first) = out.timed();
+        let run = turn.parameters.run.clone();
+        run.begin(&agent.binding.hash);
         let gates = (self.ports.output_gates)(&agent.gated(&turn));
         let ended = if gates.is_empty() {
             self.run(&agent, turn, out).await
         } else {
-            let out = out.gated(gates);
-            let ended = self.run(&agent, turn, out.clone()).await;
-            out.release(ended).await
+            let context = call_context(&agent, &turn, turn.parameters.rights.clone());
+            let again = |turn: Turn, out: Output| self.run(&agent, turn, out);
+            let judged = judged(turn, out.gated(gates), || agent.may_repeat(), &agent.findings, again);
+            CALL_CONTEXT.scope(context, Box::pin(judged)).await
         };
         agent.note_first(first.after());
+        if let (Runtime::Hard(hard), Some(scheduling)) = (&agent.runtime, &self.scheduling) {
+            run.set_proof(scheduling.kernel.promises.proof(&hard.name));
+        }
         ended
     }
 
@@ -136,6 +142,7 @@ fn call_context(agent: &RunningAgent, turn: &Turn, rights: TurnRights) -> CallCo
         rights,
         notes: turn.parameters.notes.clone(),
         hidden: Arc::default(),
+        run: turn.parameters.run.clone(),
     }
 }
 
@@ -196,7 +203,18 @@ impl RunningAgent {
             number: turn.history.len() + 1,
             notes: matches!(self.runtime, Runtime::Model(_) | Runtime::Wasm(_)),
             own_failures: matches!(self.runtime, Runtime::Wasm(_) | Runtime::Native(_)),
+            tools: &self.calls.tools,
+            within: turn.parameters.within,
+            verdicts: turn.parameters.verdicts.as_ref(),
+            findings: &self.findings,
+            run: &turn.parameters.run,
+            is_hard: matches!(self.runtime, Runtime::Hard(_)),
         }
+    }
+
+    /// Whether a turn of it may run once more: one that makes its tasks itself would make another one.
+    fn may_repeat(&self) -> bool {
+        self.calls.budget.check().is_ok() && self.runtime.agent().is_some_and(|inner| !inner.may_reply())
     }
 
     /// Records the time until a turn's first output, if it had one.

@@ -4,7 +4,9 @@ use std::fmt;
 
 use althing_protocol::contract::{Class, Contract, Grade, Hrt};
 
-use crate::admission::{Admitted, Config, Core, Hint, Reason, Rejected, RtTask, admit, bounds, share_ppm};
+use crate::admission::{
+    AdmissionProof, Admitted, Config, Core, Hint, PROOF_TASKS_MAX, Reason, Rejected, RtTask, admit, bounds, share_ppm,
+};
 use crate::realtime::show_ns;
 
 /// How long a guest's bulk memory instruction, which cannot be interrupted, may block other jobs; nanoseconds for each MiB.
@@ -121,6 +123,16 @@ impl Plan {
             }
         }
         None
+    }
+
+    /// Why an agent keeps its deadlines; none where it is promised none, or its core has more tasks than a proof has.
+    #[must_use]
+    pub fn proof(&self, name: &str) -> Option<AdmissionProof> {
+        self.cores.iter().zip(&self.names).find_map(|(held, names)| {
+            let place = names.iter().position(|named| named == name)?;
+            let is_short = held.tasks.len() <= PROOF_TASKS_MAX;
+            is_short.then(|| AdmissionProof { config: self.config, tasks: held.tasks.clone(), place })
+        })
     }
 
     /// The guaranteed share of each core, parts per million.

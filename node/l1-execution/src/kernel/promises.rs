@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::AdmitError;
 use super::machine::{self, Guarantee, Plan};
 use super::reservations::{LeaseError, Reservations, plan_name};
-use crate::admission::{Admitted, Config, Policy, Preemption};
+use crate::admission::{AdmissionProof, Admitted, Config, Policy, Preemption};
 use crate::realtime::HardwareProfile;
 
 /// The share of a core that may be guaranteed: the rest belongs to the fair server of the Linux kernel.
@@ -79,6 +79,12 @@ impl Promises {
     #[must_use]
     pub fn guarantee(&self, name: &str) -> Option<Guarantee> {
         self.plan().guarantee(name)
+    }
+
+    /// Why an agent keeps its deadlines as of now; none where it is promised none, or its core has more tasks than a proof has.
+    #[must_use]
+    pub fn proof(&self, name: &str) -> Option<AdmissionProof> {
+        self.plan().proof(name)
     }
 
     /// The guaranteed share of each hard real-time core, parts per million.

@@ -82,6 +82,10 @@ impl GroundingGate {
 }
 
 impl OutputGate for GroundingGate {
+    fn may_repair(&self) -> bool {
+        false
+    }
+
     fn hold(&self, made: Made) -> Hold {
         // Metadata is content without a citation.
         match made.bare() {

@@ -206,6 +206,7 @@ impl Memory {
             let question = &question[..question.floor_char_boundary(QUESTION_BYTES_MAX)];
             let recalled = self.nearest(question, most.min(RECALLED_MAX)).await?;
             within.record("althing.memory.passages", recalled.len());
+            context::run_notes().add_passages(recalled.iter().map(|passage| passage.id.as_str()));
             Ok(recalled)
         }
         .instrument(span)

@@ -220,6 +220,9 @@ impl Model {
             };
             let sink = AnswerSink { out, artifact: &artifact, before: spent.pieces > 0 };
             let completion = self.ask(&request, &sink).await?;
+            if let Some(model) = &completion.model {
+                context::run_notes().add_model(model);
+            }
             spent.add(&completion, prompt_tokens);
             // A model that still calls tools after none were offered is done.
             if completion.calls.is_empty() || left == 0 {
@@ -250,6 +253,8 @@ impl Model {
             Some(journal) => {
                 let step = replay::repeatable(CallKind::Recall, RECALL, &arguments);
                 let (recalled, _) = Box::pin(replay::make(&*journal, step, search, |_| 0)).await?;
+                // Those that the journal had, too.
+                context::run_notes().add_passages(recalled.iter().map(|passage: &Recalled| passage.id.as_str()));
                 Ok(recalled)
             }
         }
@@ -304,7 +309,9 @@ impl Model {
         let (completion, spent) = Box::pin(replay::make(&*journal, step, asked, tokens)).await?;
         let Some(spent) = spent else { return Ok(completion) };
         // What was spent before is known to no other budget: that of the node that ended is gone.
-        self.budget.charge_tokens(spent, completion.price);
+        if !journal.is_tape() {
+            self.budget.charge_tokens(spent, completion.price);
+        }
         if !completion.text.is_empty() {
             sink.out.chunk(sink.artifact, completion.text.clone(), sink.before, false).await?;
         }

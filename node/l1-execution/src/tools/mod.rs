@@ -4,6 +4,7 @@
 //! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
 //! its whole definition is the one that was bound: its server is listed again before each call, once.
 
+mod checks;
 mod gate;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use althing_protocol::contract::Check;
 use althing_protocol::{AgentRef, Label, binding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +25,7 @@ use crate::decisions::{Decisions, GateRefusal};
 use crate::definition::{Pins, Unfit, hash};
 use crate::effects::Effects;
 use crate::known::{Known, model_name, real_name};
+use crate::output_schemas::OutputSchemas;
 use crate::patience;
 use crate::profiles::Profiles;
 use crate::relayed::Relayed;
@@ -59,6 +62,9 @@ pub struct Tools {
     known: Mutex<Known>,
     pub(crate) effects: Effects,
     pub(crate) profiles: Profiles,
+    /// What is asked after calls.
+    checks: Vec<Check>,
+    outputs: OutputSchemas,
 }
 
 impl Tools {
@@ -67,7 +73,16 @@ impl Tools {
     pub fn new(agent: AgentRef, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
         let (known, effects, profiles) = (Mutex::default(), Effects::default(), Profiles::default());
         let decisions = Decisions::new(agent.clone(), gate);
-        Tools { agent, servers, decisions, known, effects, profiles }
+        Tools {
+            agent,
+            servers,
+            decisions,
+            known,
+            effects,
+            profiles,
+            checks: Vec::new(),
+            outputs: OutputSchemas::default(),
+        }
     }
 
     /// Pins these definitions: only they may be called from now on. The first pins stay.
@@ -178,6 +193,23 @@ impl Tools {
         arguments: &str,
         ruling: Option<GateVerdict>,
     ) -> (Result<Value, ToolError>, CallRecord) {
+        let (outcome, record) = self.made(name, arguments, ruling).await;
+        match outcome {
+            // Boxed, or each call would have room for one more.
+            Ok(result) if !self.checks.is_empty() => {
+                (Ok(Box::pin(self.checked(&record.tool, arguments, result)).await), record)
+            }
+            outcome => (outcome, record),
+        }
+    }
+
+    /// Makes a call, and asks no check about it.
+    async fn made(
+        &self,
+        name: &str,
+        arguments: &str,
+        ruling: Option<GateVerdict>,
+    ) -> (Result<Value, ToolError>, CallRecord) {
         let name = real_name(name);
         let begun = Instant::now();
         let mut record = CallRecord::of(name.clone(), self.known().expected(&name));
@@ -186,7 +218,16 @@ impl Tools {
         let dispatched = self.dispatch(&name, arguments, ruling, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
         record.end(self.agent.name(), &span, (&outcome, begun.elapsed()));
+        context::run_notes().add_call(record.facts(self.callee_of(&name, &outcome)));
         (outcome, record)
+    }
+
+    /// The agent that was called and its task, as its answer says, where the tool is another agent.
+    fn callee_of(&self, name: &str, outcome: &Result<Value, ToolError>) -> Option<(String, String)> {
+        let (_, server, tool) = self.server(name)?;
+        drop(server.callee(tool)?);
+        let answer = &outcome.as_ref().ok()?["structuredContent"];
+        Some((answer["agent"].as_str()?.to_owned(), answer["task"].as_str()?.to_owned()))
     }
 
     async fn dispatch(
@@ -284,6 +325,8 @@ impl Tools {
             return Err(ToolError::Fault { tool: name.to_owned(), fault });
         }
         record.result = Some(hash(&result));
+        let schema = || self.known().output_schema(name);
+        record.breaks_schema = self.outputs.breaks(&record.definition, schema, &result);
         Ok(result)
     }
 

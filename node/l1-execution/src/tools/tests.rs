@@ -13,6 +13,7 @@ use super::*;
 use crate::known::UNFIT_MAX;
 use crate::ports::Ports;
 
+mod checks;
 mod labels;
 
 fn agent() -> AgentRef {

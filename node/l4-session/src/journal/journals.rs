@@ -10,11 +10,14 @@ use althing_store::{Batch, Durability, Range, ReadError, Rows, Store};
 use super::row_seal::{SEALED_MORE, SealError};
 use super::{HEAD_BYTES_MAX, PAGE, RowSeal, SESSION_HEADS, SESSION_ROWS};
 use crate::machine::session::{
-    Begin, Damage, Head, HeadEnd, ROWS_MAX, RowSummary, SessionId, TURN_BYTES_MAX, TurnId, TurnRows, TurnTape,
-    TurnTapes, Usage, summaries,
+    Begin, Damage, Head, HeadEnd, ROWS_MAX, RecordedTurn, RowSummary, SessionId, TURN_BYTES_MAX, TurnId, TurnRows,
+    TurnTape, TurnTapes, Usage, beginning, recorded, summaries,
 };
 
 const UNREADABLE: &str = "the disk does not give its rows; the log of the node says why";
+
+/// Rows of a turn as they were written, with the number in the key of each.
+type NumberedRows = Vec<(u32, Vec<u8>)>;
 
 /// The journals of a node.
 pub(crate) struct Journals {
@@ -38,12 +41,14 @@ impl Journals {
     }
 
     /// Deletes the journals of tasks that are not `unfinished`: a task may have ended without them. Those of turns that are over
-    /// stay, as far as their tasks are `there`. A full disk does not keep the node from starting.
+    /// stay, as far as their tasks are `there` and their time is not over. A full disk does not keep the node from starting.
     pub async fn sweep(
         &self,
         unfinished: impl Fn(&str) -> bool,
         there: impl Fn(&str) -> bool,
+        now_ms: u64,
     ) -> Result<(), ReadError> {
+        let is_over = |end: &HeadEnd| end.gone_ms.is_some_and(|gone| gone <= now_ms);
         let mut after: Option<Vec<u8>> = None;
         loop {
             let range = Range::all(PAGE);
@@ -52,8 +57,8 @@ impl Journals {
             // Those of notes are no journals.
             for (key, value) in heads.iter().filter(|(key, _)| SessionId::of_notes(key).is_none()) {
                 match head(value) {
-                    Some(Head { task, end: Some(HeadEnd { at_ms, bytes }) }) if there(&task) => {
-                        self.keep(key.clone(), TurnTape { task, ended_ms: at_ms, bytes }).await?;
+                    Some(Head { task, end: Some(end) }) if there(&task) && !is_over(&end) => {
+                        self.keep(key.clone(), tape(task, end)).await?;
                     }
                     Some(Head { task, end: None }) if unfinished(&task) => {}
                     Some(_) => self.delete(key).await?,
@@ -93,6 +98,60 @@ impl Journals {
     /// The journals of a task's turns that are over, the oldest first: what the keys of their rows begin with, and when each ended.
     pub fn recorded(&self, task: &str) -> Vec<(Vec<u8>, u64)> {
         self.tapes().of(task).into_iter().map(|(turn, tape)| (turn, tape.ended_ms)).collect()
+    }
+
+    /// The same, without those that stay only because their turns stopped.
+    pub fn taped(&self, task: &str) -> Vec<(Vec<u8>, u64)> {
+        let turns = self.tapes().of(task).into_iter().filter(|(_, tape)| tape.gone_ms.is_none());
+        turns.map(|(turn, tape)| (turn, tape.ended_ms)).collect()
+    }
+
+    /// What the keys of the rows of a task's turn begin with that stopped and may go on anew now.
+    pub fn restartable(&self, task: &str, now_ms: u64) -> Option<Vec<u8>> {
+        self.tapes().restartable(task, now_ms)
+    }
+
+    /// Whether there is one that goes though its task stays.
+    pub fn has_expiring(&self) -> bool {
+        self.tapes().has_expiring()
+    }
+
+    /// Deletes the journals of turns that stopped, whose time is over. What cannot be deleted is deleted when the node starts.
+    pub async fn expire(&self, now_ms: u64) {
+        let turns = self.tapes().take_expired(now_ms);
+        for turn in turns {
+            if let Err(error) = self.delete(&turn).await {
+                tracing::warn!(%error, "the journal of a turn that stopped cannot be read");
+            }
+        }
+    }
+
+    /// With what the turn began whose rows have these keys.
+    pub fn begin(&self, turn: &[u8], seal: &RowSeal) -> Result<Begin, Damage> {
+        let wrong = |what: &str| Damage { step: 0, what: what.to_owned() };
+        let rows = self.store.scan(SESSION_ROWS, Range::prefix(turn, 1)).map_err(|error| {
+            tracing::error!(%error, "the journal of a turn cannot be read");
+            wrong(UNREADABLE)
+        })?;
+        let rows = opened(rows, seal)?;
+        let (_, first) = rows.first().ok_or_else(|| wrong("it has no rows"))?;
+        Begin::of_row(first).ok_or_else(|| wrong("its first row is not the beginning of a turn"))
+    }
+
+    /// Adds to a batch that the turn of these rows is not over any more, and the rows that were added to it.
+    pub fn reopen(rows: &TurnRows, seal: &RowSeal, batch: &mut Batch) {
+        let head = Head { task: rows.begin().task.clone(), end: None };
+        let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
+        batch.put(SESSION_HEADS, rows.turn().prefix(), head);
+        for (key, row) in rows.pending() {
+            let stored = seal.close(&key, row);
+            batch.put(SESSION_ROWS, key, stored);
+        }
+    }
+
+    /// The journal of a turn that stopped is that of one that goes on.
+    pub fn release(&self, turn: &[u8]) {
+        self.tapes().release(turn);
     }
 
     /// Deletes the rows of a turn, and then its head.
@@ -141,6 +200,24 @@ impl Journals {
     /// What the rows with these keys say of a turn, without their content; and the id of the message that began it. None where
     /// there are no rows.
     pub fn summaries(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<(String, Vec<RowSummary>)>, Damage> {
+        let rows = self.rows(turn, seal)?;
+        rows.map(|(session, rows)| summaries(session, &rows)).transpose()
+    }
+
+    /// The turn that the rows with these keys tell again, with their content. None where there are no rows.
+    pub fn recorded_turn(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<RecordedTurn>, Damage> {
+        let rows = self.rows(turn, seal)?;
+        rows.map(|(session, rows)| recorded(session, &rows)).transpose()
+    }
+
+    /// The same, with what the turn began with.
+    pub fn tape(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<(Begin, RecordedTurn)>, Damage> {
+        let rows = self.rows(turn, seal)?;
+        rows.map(|(session, rows)| Ok((beginning(&rows)?, recorded(session, &rows)?))).transpose()
+    }
+
+    /// The rows with these keys as they were written, with their numbers, and their session. None where there are no rows.
+    fn rows(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<(SessionId, NumberedRows)>, Damage> {
         let unreadable = |error: ReadError| {
             tracing::error!(%error, "the journal of a turn cannot be read");
             Damage { step: 0, what: UNREADABLE.to_owned() }
@@ -150,7 +227,7 @@ impl Journals {
         if rows.is_empty() {
             return Ok(None);
         }
-        summaries(session, &opened(rows, seal)?).map(Some)
+        Ok(Some((session, opened(rows, seal)?)))
     }
 
     /// The rows with these keys, and one more than a turn has where there are more.
@@ -256,7 +333,7 @@ impl Drop for Attempt {
 }
 
 /// Rows as they were written, with the number in the key of each.
-fn opened(rows: Rows, seal: &RowSeal) -> Result<Vec<(u32, Vec<u8>)>, Damage> {
+fn opened(rows: Rows, seal: &RowSeal) -> Result<NumberedRows, Damage> {
     let number = |key: &[u8]| key.last_chunk().map_or(u32::MAX, |seq| u32::from_be_bytes(*seq));
     let opened = |(key, row): (Vec<u8>, Vec<u8>)| {
         let (number, row) = (number(&key), seal.open(&key, row));
@@ -264,6 +341,12 @@ fn opened(rows: Rows, seal: &RowSeal) -> Result<Vec<(u32, Vec<u8>)>, Damage> {
         row.map(|row| (number, row)).map_err(damaged)
     };
     rows.into_iter().map(opened).collect()
+}
+
+/// The journal of a turn of that task which ended so.
+pub(super) fn tape(task: String, end: HeadEnd) -> TurnTape {
+    let HeadEnd { at_ms: ended_ms, bytes, restart_ms, gone_ms } = end;
+    TurnTape { task, ended_ms, bytes, restart_ms, gone_ms }
 }
 
 fn head(bytes: &[u8]) -> Option<Head> {

@@ -16,11 +16,13 @@ use althing_store::Family;
 pub(crate) use journals::{Attempt, Journals};
 pub(crate) use notes::NoteStore;
 pub(crate) use row_seal::RowSeal;
+#[cfg(test)]
+pub(crate) use row_seal::tests::sealed;
 pub(crate) use turn::TurnJournal;
 
 /// The turns that have a journal.
 pub const SESSION_HEADS: Family = Family("session.heads");
-/// The rows of their journals.
+/// The rows of their journals; and of each task of which gates refused something, that.
 pub const SESSION_ROWS: Family = Family("session.rows");
 
 const HEAD_BYTES_MAX: usize = 1 << 10;

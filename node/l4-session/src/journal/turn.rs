@@ -13,8 +13,8 @@ use althing_store::{Batch, Durability, Store};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
 
-use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS};
-use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, Tape, TurnId, TurnRows, TurnTape};
+use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS, journals};
+use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, RESTART_MS_MAX, Tape, TurnId, TurnRows};
 
 /// What others see of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(crate) struct TurnJournal {
     is_recorded: bool,
     /// Whether it may end where somebody is asked, and go on later.
     is_parkable: bool,
+    /// Whether it stopped where its agent did something else, and may go on anew.
+    is_restartable: AtomicBool,
 }
 
 struct State {
@@ -87,6 +89,7 @@ impl TurnJournal {
             is_recorded: false,
             is_parkable: false,
             is_paused,
+            is_restartable: AtomicBool::new(false),
         }
     }
 
@@ -153,6 +156,16 @@ impl TurnJournal {
         self.is_paused.store(true, Ordering::Release);
     }
 
+    /// Says that its turn stopped where its agent did something else: its rows stay for a day when the turn is over.
+    pub fn keep_for_restart(&self) {
+        self.is_restartable.store(true, Ordering::Release);
+    }
+
+    /// Whether they do.
+    pub fn is_restartable(&self) -> bool {
+        self.is_restartable.load(Ordering::Acquire)
+    }
+
     /// Writes nothing any more, and leaves its rows to whoever resumes the turn, which may be this process.
     pub async fn leave(&self) {
         let mut writing = self.writing.lock().await;
@@ -182,19 +195,27 @@ impl TurnJournal {
     pub async fn end(&self, batch: &mut Batch) {
         let mut writing = self.writing.lock().await;
         let is_written = writing.rows.size().0 > 0 && !writing.rows.is_unwritten();
-        if !self.is_recorded || !writing.is_own || !is_written {
+        let is_restartable = self.is_restartable();
+        if !(self.is_recorded || is_restartable) || !writing.is_own || !is_written {
             drop(writing);
             return self.close(batch).await;
         }
         writing.is_closed = true;
         let (task, bytes) = (writing.rows.begin().task.clone(), writing.counted);
+        if is_restartable {
+            // Another journal goes on with its rows.
+            writing.is_own = false;
+            self.journals.open().remove(&self.turn.prefix());
+        }
         drop(writing);
-        let ended_ms = self.clock.now_ms();
-        let head = Head { task: task.clone(), end: Some(HeadEnd { at_ms: ended_ms, bytes }) };
+        let at_ms = self.clock.now_ms();
+        let restart_ms = is_restartable.then(|| at_ms.saturating_add(RESTART_MS_MAX));
+        let end = HeadEnd { at_ms, bytes, restart_ms, gone_ms: restart_ms.filter(|_| !self.is_recorded) };
+        let head = Head { task: task.clone(), end: Some(end) };
         let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
         batch.put(SESSION_HEADS, self.turn.prefix(), head);
         // Only a row of the index, if the batch cannot be written: it is forgotten with the task, or when the node ends.
-        if let Err(error) = self.journals.keep(self.turn.prefix(), TurnTape { task, ended_ms, bytes }).await {
+        if let Err(error) = self.journals.keep(self.turn.prefix(), journals::tape(task, end)).await {
             tracing::warn!(%error, "older journals of turns that are over cannot be deleted: they cannot be read");
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod listing;
 pub(crate) mod moves;
 pub(crate) mod record;
 pub(crate) mod recovery;
+pub mod run;
 pub(crate) mod session;
 pub mod shares;
 pub(crate) mod size;

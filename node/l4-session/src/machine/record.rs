@@ -8,19 +8,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::run::{RUNS_BYTES_MAX, Runs};
 use super::session::{Begin, Damage};
 use super::task;
 
-/// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most) and the keys of the tasks that are
-/// evicted with it (1,024 of 36 bytes, twice), and of the rows of its journal (4,096 of 24 bytes).
-pub(crate) const RECORD_BYTES_MAX: usize = LARGE_BATCH_BYTES_MAX - (256 << 10);
+/// Bytes of a stored task: what a batch holds beside the summary (2 KiB at most), the keys of the tasks that are evicted with it
+/// (1,024 of 36 bytes, three times), those of the rows of its journal (4,096 of 24 bytes), and what gates refused of it (256 KiB).
+pub(crate) const RECORD_BYTES_MAX: usize = LARGE_BATCH_BYTES_MAX - (512 << 10);
 /// Bytes of a stored task when a turn begins, or adds an artifact: the final status message, the agent's earlier messages,
-/// the task's metadata, and what the runtime stores must always fit beside it.
+/// the task's metadata, what the runtime stores, and the records of its turns must always fit beside it.
 pub(crate) const WORKING_BYTES_MAX: usize = RECORD_BYTES_MAX
     - task::STATUS_MESSAGE_STORED_BYTES_MAX
     - task::AGENT_MESSAGES_STORED_BYTES_MAX
     - task::METADATA_STORED_BYTES_MAX
     - task::REMEMBERED_BYTES_MAX
+    - RUNS_BYTES_MAX
     - (4 << 10);
 
 /// A task with what A2A does not show of it.
@@ -52,6 +54,9 @@ pub(crate) struct Record {
     /// What somebody is asked before the turn goes on, by its name, if its task rests for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<String>,
+    /// What is kept of its turns. Rows from before that was have none.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub runs: Runs,
 }
 
 /// Whether a number need not be written.
@@ -64,7 +69,8 @@ impl Record {
     pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
         let (label, version, departed, begin) = (None, None, None, None);
         let (remembered, ask) = (None, None);
-        Record { task, agent: agent.to_owned(), scope, remembered, label, version, fence: 0, departed, begin, ask }
+        let (agent, runs) = (agent.to_owned(), Runs::default());
+        Record { task, agent, scope, remembered, label, version, fence: 0, departed, begin, ask, runs }
     }
 
     /// The same, given to that version of its agent, with what came with the call in it.

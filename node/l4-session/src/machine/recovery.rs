@@ -2,7 +2,7 @@
 
 use althing_execution::journal::JournalError;
 
-use crate::machine::session::{Begin, DOUBT_MS_MAX, Damage, Doubt, TurnRows};
+use crate::machine::session::{DOUBT_MS_MAX, Damage, Doubt, TurnRows};
 
 /// What is here now.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ pub fn decide(rows: &Result<TurnRows, Damage>, present: Present<'_>) -> Recovery
     };
     let reason = if !present.is_resumable {
         Some(Reason::NotResumable)
-    } else if !is_same(rows.begin(), present) {
+    } else if rows.agent() != (present.version, present.binding) {
         Some(JournalError::VersionChanged.into())
     } else {
         let past = doubts.iter().find(|doubt| is_past(doubt, present.now_ms));
@@ -97,6 +97,13 @@ pub fn decide(rows: &Result<TurnRows, Damage>, present: Present<'_>) -> Recovery
         None if doubts.is_empty() => Recovery::Resume,
         None => Recovery::Wait(doubts),
     }
+}
+
+/// Whether a turn that stopped for that may go on anew from one of its steps, if the owner of the node wants it to: its rows are whole,
+/// and its agent is there.
+#[must_use]
+pub fn may_restart(error: &JournalError) -> bool {
+    matches!(error, JournalError::Diverged { .. } | JournalError::VersionChanged)
 }
 
 /// How long these calls may stay in doubt from now on, milliseconds.
@@ -119,10 +126,6 @@ pub fn in_doubt_message(doubts: &[Doubt]) -> String {
 
 fn is_past(doubt: &Doubt, now_ms: u64) -> bool {
     now_ms >= doubt.since_ms.saturating_add(DOUBT_MS_MAX)
-}
-
-fn is_same(begin: &Begin, present: Present<'_>) -> bool {
-    begin.version == present.version && begin.binding == present.binding
 }
 
 #[cfg(test)]

@@ -1,19 +1,25 @@
 //! How a turn is closed: what is left of its task is written, then told.
 
+use std::time::Duration;
+
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
-use althing_call::OperationError;
+use althing_call::{OperationError, Trace};
 use althing_protocol::{Digest, Label};
 
 use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::Record;
+use crate::machine::run::{RunContext, RunRecord};
 use crate::machine::task;
 use crate::push::Notes;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::live::{Ending, LiveTask};
 use crate::tasks::persistence::PersistenceState;
+use crate::tasks::recording;
+use crate::tasks::restart;
 use crate::tasks::runner::{TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
+use crate::tasks::verdicts;
 
 /// Fails a task whose turn does not go on.
 pub(super) async fn fail(runner: &TaskRunner, live: &LiveTask, reason: String) {
@@ -52,14 +58,16 @@ pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<T
         Err(error) => (TaskState::Failed, Some(status_message(error.to_string()))),
     };
     let event = task::with_metadata(task::set_status(&mut record.task, state, message, runner.now()), metadata);
+    add_run(runner, live, &mut record);
     let mut notes = runner.store().push().plan(&live.id, Some(&event), runner.now_ms());
     if let Some(journal) = &live.request.journal {
         journal.end(&mut notes.rows).await;
     }
     runner.store().handoffs().close(&live.id, &mut notes.rows);
+    verdicts::end(runner, live, &mut notes.rows);
     record.begin = None;
     let mut kept = live.persistence.lock().await;
-    if let Err(error) = write(runner, &record, notes).await {
+    if let Err(error) = write_recorded(runner, live, &record, notes).await {
         // It is not on disk, so it must not be acknowledged.
         tracing::error!(task = record.task.id, %error, "a task's final state could not be written");
         match *kept {
@@ -74,6 +82,9 @@ pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<T
     *kept = PersistenceState::Yes;
     drop(kept);
     runner.store().handoffs().forget(&live.id);
+    if live.request.journal.as_ref().is_some_and(|journal| journal.is_restartable()) {
+        restart::expire_later(runner);
+    }
     let over = record.task.status.state.clone();
     live.change(|now| {
         now.record = record;
@@ -82,6 +93,35 @@ pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<T
     })
     .await;
     end_kept(runner, live, over);
+}
+
+/// Writes a task as its turn left it, with what is recorded of the turn.
+async fn write_recorded(
+    runner: &TaskRunner,
+    live: &LiveTask,
+    record: &Record,
+    mut notes: Notes,
+) -> Result<(), TaskStoreError> {
+    let encoded = Encoded::of(record)?;
+    notes.rows.append(recording::of_task(runner, live, (&record.task.status.state, record.label, encoded.bytes())));
+    runner.store().write_telling(encoded, notes).await
+}
+
+/// Adds what is kept of the turn that ends to its task, if it began.
+fn add_run(runner: &TaskRunner, live: &LiveTask, record: &mut Record) {
+    let node = runner.signer().node().did();
+    let trace = Trace::of(&tracing::Span::current()).traceparent;
+    let context = RunContext {
+        message: &live.request.message_id,
+        agent: (live.agent.name(), &*live.agent.version),
+        node: &node,
+        ended_ms: runner.now_ms(),
+        traceparent: trace.as_deref(),
+        resumed: live.request.elapsed > Duration::ZERO,
+    };
+    if let Some(run) = RunRecord::of(&context, live.request.run.facts(), &record.task) {
+        record.runs.add(run);
+    }
 }
 
 pub(super) async fn write(runner: &TaskRunner, record: &Record, notes: Notes) -> Result<(), TaskStoreError> {
@@ -123,10 +163,12 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
             Ok(())
         }
         None => {
+            notes.rows.append(recording::without_task(runner, live, &outcome, record.label));
             runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
             runner.store().forget(&live.id, notes.rows).await
         }
         Some(before) => {
+            notes.rows.append(recording::without_task(runner, live, &outcome, record.label));
             runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
             task::undo_continue(&mut record.task, before);
             write(runner, &record, notes).await

@@ -6,6 +6,7 @@ use std::time::Duration;
 use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
 use althing_call::{CallMetadata, Consent, OperationError};
 use althing_execution::agent::Metadata;
+use althing_execution::run_notes::RunNotes;
 use althing_protocol::{AgentRef, AnswerAttributes};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,9 @@ use crate::machine::task;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
 use crate::tasks::handoffs::Relays;
 use crate::tasks::in_flight::MessageKey;
+use crate::tasks::outcome::CourseNotes;
 use crate::tasks::persistence::PersistenceState;
+use crate::tasks::refusals::TurnRefusals;
 
 /// Events that are queued for one listener. When its queue is full, the agent waits.
 const EVENTS: usize = 64;
@@ -54,6 +57,8 @@ pub(crate) struct TurnRequest {
     pub journal: Option<Arc<TurnJournal>>,
     /// How long the turn ran before its node ended, of one that was resumed.
     pub elapsed: Duration,
+    /// What the turn does, as it is noted.
+    pub run: RunNotes,
 }
 
 impl TurnRequest {
@@ -72,6 +77,7 @@ impl TurnRequest {
             consent: None,
             journal: None,
             elapsed: Duration::ZERO,
+            run: RunNotes::default(),
         }
     }
 }
@@ -94,6 +100,10 @@ pub(crate) struct LiveTask {
     pub(super) interrupted: OnceLock<&'static str>,
     /// What follows the work, once that is given away.
     pub relays: Relays,
+    /// What gates refused of its answer so far.
+    pub(super) refusals: Arc<TurnRefusals>,
+    /// How the turn goes, for whoever counts that.
+    pub course: CourseNotes,
     /// The state that was written last; watched to wait for the end of the turn.
     pub state: watch::Sender<TaskState>,
 }
@@ -306,6 +316,8 @@ impl LiveTask {
             cancel: CancellationToken::new(),
             interrupted: OnceLock::new(),
             relays: Relays::default(),
+            refusals: Arc::default(),
+            course: CourseNotes::default(),
             state,
         }
     }

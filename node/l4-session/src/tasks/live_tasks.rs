@@ -12,6 +12,7 @@ use crate::machine::record::{Record, Scope};
 use crate::machine::shares::{Claim, Load, OverCapacity, ShareOwner, Shares};
 use crate::tasks::in_flight::MessageKey;
 use crate::tasks::live::{LISTENERS_MAX, Listener, LiveTask, TurnRequest, too_many_listeners};
+use crate::tasks::outcome::{CountOutcomes, Counter};
 
 /// Turns that may run at once, and the memory of their tasks; beyond that new ones are refused. A task whose turn runs is
 /// in memory up to three times: as it is, as its agent was given it, and as it is written.
@@ -36,6 +37,8 @@ pub(crate) struct LiveTasks {
     write_locks: [tokio::sync::Mutex<()>; WRITE_LOCKS],
     /// Who hears of turns that ended.
     ends: OnceLock<Box<dyn Fn(TurnEnd) + Send + Sync>>,
+    /// Who counts what comes of turns.
+    counter: Counter,
 }
 
 struct Tasks {
@@ -57,7 +60,8 @@ impl LiveTasks {
             began: BTreeMap::new(),
             waiting: BTreeMap::new(),
         };
-        LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default(), ends: OnceLock::new() }
+        let (ends, counter) = (OnceLock::new(), Counter::new());
+        LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default(), ends, counter }
     }
 
     /// The turn of a task, while it runs.
@@ -168,6 +172,17 @@ impl LiveTasks {
     pub fn follow_ends(&self, hear: Box<dyn Fn(TurnEnd) + Send + Sync>) {
         // A second one would be a fault of the composition: the first hears.
         let _ = self.ends.set(hear);
+    }
+
+    /// Lets somebody count what comes of turns from now on. The first one stays.
+    pub fn count_by(&self, counter: Arc<dyn CountOutcomes>) {
+        // A second one would be a fault of the composition: the first counts.
+        let _ = self.counter.set(counter);
+    }
+
+    /// Who counts what comes of turns.
+    pub fn counter(&self) -> Option<&Arc<dyn CountOutcomes>> {
+        self.counter.get()
     }
 
     /// Says that a turn ended whose task is kept.

@@ -218,6 +218,11 @@ async fn resume_task(
         }
         Some(failure) => {
             tracing::warn!(agent = agent.name(), task = id, %failure, "a turn does not go on");
+            if let (Reason::Journal(error), Some(journal)) = (&failure.reason, &live.request.journal)
+                && recovery::may_restart(error)
+            {
+                journal.keep_for_restart();
+            }
             closing::fail(runner, &live, failure.to_string()).await;
         }
     }
@@ -303,7 +308,12 @@ pub(super) fn read(runner: &TaskRunner, id: &str) -> Result<Option<TaskRows>, Ta
 }
 
 /// The version of the agent that began the turn, if it runs here; else, at last, the one that was added.
-fn version_for(runner: &TaskRunner, agent: &HostedAgent, record: &Record, is_last: bool) -> Option<AgentRef> {
+pub(super) fn version_for(
+    runner: &TaskRunner,
+    agent: &HostedAgent,
+    record: &Record,
+    is_last: bool,
+) -> Option<AgentRef> {
     let version = record.version.as_deref().unwrap_or(&agent.agent.version);
     let began = AgentRef { id: agent.id().clone(), version: version.into() };
     match runner.host().agent(&began) {
@@ -340,7 +350,9 @@ fn begin_again(
     match rows {
         Ok(rows) => {
             journalled = usize::try_from(rows.size().1).unwrap_or(usize::MAX);
-            asked = request(rows.begin(), &record, runner.now_ms());
+            asked = request(rows.begin(), &record);
+            // One that goes on anew has all of its time again.
+            asked.elapsed = Duration::from_millis(runner.now_ms().saturating_sub(rows.began_ms()));
             asked.call.rights.lease = lease;
             let rows = begin::arranged(runner, agent, rows);
             asked.journal = Some(Arc::new(begin::opened(runner, agent, rows)));
@@ -358,7 +370,7 @@ fn begin_again(
 }
 
 /// The request that began a turn.
-fn request(begin: &Begin, record: &Record, now_ms: u64) -> TurnRequest {
+pub(super) fn request(begin: &Begin, record: &Record) -> TurnRequest {
     let session = begin.session.as_ref().and_then(|session| session.as_slice().try_into().ok());
     let delegation = begin.delegation.as_ref().map(|delegation| delegation.to_vec());
     let attributes = Attributes { label: begin.label, session, delegation };
@@ -371,7 +383,6 @@ fn request(begin: &Begin, record: &Record, now_ms: u64) -> TurnRequest {
         before: before(record),
         message_id: begin.message.clone(),
         within: begin.within_ms.map(Duration::from_millis),
-        elapsed: Duration::from_millis(now_ms.saturating_sub(begin.began_ms)),
         ..TurnRequest::default()
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use althing_call::OperationError;
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
-use althing_execution::Host;
 use althing_execution::agent::OwnCard;
 use althing_execution::tools::PendingAsks;
+use althing_execution::{Host, TurnRecorder};
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Store, WriteError};
 use chrono::{DateTime, Utc};
@@ -78,6 +78,7 @@ struct Context {
     ending: CancellationToken,
     tenures: OnceLock<Arc<dyn Tenures>>,
     asks: OnceLock<Arc<dyn PendingAsks>>,
+    recorder: OnceLock<Arc<dyn TurnRecorder>>,
     resumers: Mutex<BTreeMap<String, Resumer>>,
 }
 
@@ -114,7 +115,7 @@ impl TaskRunner {
         let store = TaskStore::open(store, owner, i64::try_from(clock.now_ms()).unwrap_or(i64::MAX)).await?;
         let (live, in_flight, reads) = (LiveTasks::new(), InFlightMessages::default(), Reads::new());
         let (figures, ending) = (TurnFigures::default(), CancellationToken::new());
-        let (tenures, asks, resumers) = Default::default();
+        let (tenures, asks, recorder, resumers) = Default::default();
         let context = Context {
             host,
             store,
@@ -129,6 +130,7 @@ impl TaskRunner {
             ending,
             tenures,
             asks,
+            recorder,
             resumers,
         };
         Ok(TaskRunner { context: Arc::new(context) })
@@ -184,6 +186,11 @@ impl TaskRunner {
     /// Who knows what people are asked: where nobody does, no turn ends for that.
     pub(crate) fn asks(&self) -> &OnceLock<Arc<dyn PendingAsks>> {
         &self.context.asks
+    }
+
+    /// Who records turns, if anybody does.
+    pub(crate) fn recorder(&self) -> &OnceLock<Arc<dyn TurnRecorder>> {
+        &self.context.recorder
     }
 
     /// Notes an agent that was added, in place of its other versions.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use althing_call::{CallMetadata, OperationError, Params, Reply};
 use althing_communication::{Entropy, WallClock};
-use althing_execution::Host;
 use althing_execution::agent::OwnCard;
+use althing_execution::{Host, TurnRecorder};
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
@@ -18,8 +18,10 @@ use crate::machine::record::Scope;
 use crate::push::Postman;
 use crate::tasks::figures::AgentFigures;
 use crate::tasks::live_tasks::TurnEnd;
+use crate::tasks::outcome::CountOutcomes;
 use crate::tasks::push_configs;
 use crate::tasks::replies::{shown, stream};
+use crate::tasks::restart;
 use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 use crate::tasks::store::TaskStoreError;
@@ -49,6 +51,7 @@ impl TaskService {
     ) -> Result<TaskService, TaskStoreError> {
         let runner = TaskRunner::open(store, host, owner, signer, clock, entropy).await?;
         resume::give_up_later(&runner);
+        restart::expire_later(&runner);
         Ok(TaskService { runner })
     }
 
@@ -189,6 +192,23 @@ impl TaskService {
     /// Tells `hear` of each turn that ends from now on and whose task is kept. The first one stays.
     pub fn follow_ends(&self, hear: impl Fn(TurnEnd) + Send + Sync + 'static) {
         self.runner.live().follow_ends(Box::new(hear));
+    }
+
+    /// Lets somebody count what comes of turns from now on. The first one stays.
+    pub fn count_outcomes(&self, counter: Arc<dyn CountOutcomes>) {
+        self.runner.live().count_by(counter);
+    }
+
+    /// Whether a conversation of this caller with an agent has a task that is kept.
+    #[must_use]
+    pub fn has_context(&self, agent: &HostedAgent, scope: Scope, context: &str) -> bool {
+        self.runner.store().has_context(agent.name(), scope, context)
+    }
+
+    /// Has turns recorded that end from now on, in the batch of their end. The first one stays.
+    pub fn record_turns(&self, recorder: Arc<dyn TurnRecorder>) {
+        // A second one would be a fault of the composition: the first records.
+        let _ = self.runner.recorder().set(recorder);
     }
 
     /// Whether push notifications are sent.

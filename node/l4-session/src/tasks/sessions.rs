@@ -9,15 +9,19 @@ use althing_execution::tools::{PendingAsks, RESULT_BYTES_MAX};
 use althing_failure::{CallStep, Kind, Remedy};
 use serde_json::Value;
 
-use crate::machine::session::{Choice, Doubt};
+use crate::machine::session::{Choice, Doubt, RecordedTurn};
 use crate::tasks::begin;
 use crate::tasks::live::LiveTask;
+use crate::tasks::rehearsal::{Rehearsal, RehearsalError, TaskTape};
+use crate::tasks::restart::{self, RestartRefusal};
 use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, TaskRunner};
+use crate::tasks::runs::{self, TaskRuns};
 use crate::tasks::service::TaskService;
 use crate::tasks::standing::Recheck;
 use crate::tasks::steps::{self, StepsError, TurnSteps};
 use crate::tasks::tenure::Tenures;
+use crate::tasks::verdicts::{self, TaskVerdict, VerdictError};
 
 /// The sessions of a node.
 #[derive(Clone)]
@@ -197,6 +201,49 @@ impl Sessions {
         steps::of(&self.runner, task)
     }
 
+    /// The turns of a task that are over and are recorded (`record: tape`), the oldest first, with all that models and tools said
+    /// in them: for tests and replays on this node, and for nobody who may not read the task.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn recorded(&self, task: &str) -> Result<Vec<RecordedTurn>, StepsError> {
+        steps::recorded(&self.runner, task)
+    }
+
+    /// A task that this node's owner gave an agent, with all that models and tools said in those of its turns that are over and are
+    /// recorded: for tests and replays. One that is not recorded has no turns in it.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn tape(&self, task: &str) -> Result<TaskTape, StepsError> {
+        steps::tape(&self.runner, task)
+    }
+
+    /// A conversation with an agent that runs here, beside the tasks of this node: by its name, in that version if it runs, and else
+    /// in the one that was started first.
+    ///
+    /// # Errors
+    /// [`RehearsalError`].
+    pub fn rehearsal(&self, agent: &str, version: Option<&str>) -> Result<Rehearsal, RehearsalError> {
+        Rehearsal::new(&self.runner, agent, version)
+    }
+
+    /// What gates refused of a task's answers, with these: for the owner of the node, and for nobody who may only call its agents.
+    ///
+    /// # Errors
+    /// [`VerdictError`].
+    pub fn verdict(&self, task: &str) -> Result<TaskVerdict, VerdictError> {
+        verdicts::of(&self.runner, task)
+    }
+
+    /// What the turns of a task did that are over, by names and hashes, the oldest first.
+    ///
+    /// # Errors
+    /// [`StepsError`].
+    pub fn runs(&self, task: &str) -> Result<TaskRuns, StepsError> {
+        runs::of(&self.runner, task)
+    }
+
     /// A turn that waits for its agent.
     fn waiting(&self, id: &str) -> Option<SessionSummary> {
         let (record, rows) = resume::read(&self.runner, id).ok()??;
@@ -216,6 +263,15 @@ impl Sessions {
             bytes,
             doubts: doubts.into_iter().map(CallDoubt::from).collect(),
         })
+    }
+
+    /// Has the turn of a task that stopped with `DIVERGED` or `VERSION_CHANGED` go on anew from step `from`, as `by` says: what the
+    /// steps before it brought is told again, and they keep their keys. The task works again then.
+    ///
+    /// # Errors
+    /// [`RestartRefusal`]; then nothing changed. A step that must not be made twice is never forgotten.
+    pub async fn restart(&self, task: &str, from: u32, by: &Principal) -> Result<(), RestartRefusal> {
+        restart::restart(&self.runner, task, from, by).await
     }
 
     /// Says what came of a call in doubt: step `seq` of a task's turn. The turn goes on when none is in doubt any more. What

@@ -11,6 +11,7 @@ use crate::tasks::closing;
 use crate::tasks::doubt;
 use crate::tasks::handoffs;
 use crate::tasks::live::LiveTask;
+use crate::tasks::outcome;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::turn;
 
@@ -44,9 +45,11 @@ pub(super) fn start(runner: &TaskRunner, live: &Arc<LiveTask>) {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
             traced::fail(&span, "panic");
+            live.course.broke_down();
             closing::fail_panicked(&runner, &live, said).await;
         }
         let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
         runner.figures().count(live.agent.name(), begun.elapsed(), failed);
+        outcome::tell(&runner, &live).await;
     }));
 }

@@ -5,8 +5,9 @@ use althing_failure::{CallStep, Kind, Remedy};
 
 use crate::journal::RowSeal;
 use crate::machine::record::Record;
-use crate::machine::session::{Damage, RowSummary, TurnId};
+use crate::machine::session::{Damage, RecordedTurn, RowSummary, TurnId};
 use crate::tasks::begin;
+use crate::tasks::rehearsal::TaskTape;
 use crate::tasks::runner::TaskRunner;
 
 /// Turns of a task that are shown at once: the newest ones.
@@ -43,6 +44,14 @@ pub enum StepsError {
         /// Which version of which agent made it.
         agent: String,
     },
+    /// It was begun by somebody else.
+    #[error(
+        "task {task} is of another caller than the owner of this node, and what was said in it is shown to that one alone"
+    )]
+    OtherCaller {
+        /// The id that was named.
+        task: String,
+    },
     /// Its rows cannot be read.
     #[error("the journal of task {task} cannot be read: {what}")]
     Damaged {
@@ -65,6 +74,7 @@ impl StepsError {
     pub fn kind(&self) -> Kind {
         match self {
             StepsError::NoTask { .. } | StepsError::NoJournal { .. } => Kind::NotFound,
+            StepsError::OtherCaller { .. } => Kind::Refused,
             StepsError::Damaged { .. } | StepsError::Task { .. } => Kind::Failed,
         }
     }
@@ -74,20 +84,17 @@ impl StepsError {
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             StepsError::NoTask { .. } => Some(CallStep::ListSessions.into()),
-            StepsError::NoJournal { .. } | StepsError::Damaged { .. } | StepsError::Task { .. } => None,
+            StepsError::NoJournal { .. }
+            | StepsError::OtherCaller { .. }
+            | StepsError::Damaged { .. }
+            | StepsError::Task { .. } => None,
         }
     }
 }
 
 /// The journals of a task's turns, the oldest first: of those that are over and are recorded, and of the one that is not over.
 pub(super) fn of(runner: &TaskRunner, task: &str) -> Result<Vec<TurnSteps>, StepsError> {
-    let no_task = || StepsError::NoTask { task: task.to_owned() };
-    let unread = |reason: String| StepsError::Task { reason };
-    let record = match runner.live().record(task) {
-        Some(record) => record,
-        None => runner.store().read(task).map_err(|error| unread(error.to_string()))?.ok_or_else(no_task)?,
-    };
-    let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
+    let record = record(runner, task)?;
     let recorded = runner.store().journals().recorded(task).into_iter();
     let mut keys: Vec<(Vec<u8>, Option<u64>)> = recorded.map(|(key, ended_ms)| (key, Some(ended_ms))).collect();
     // One that is ending is both.
@@ -95,12 +102,60 @@ pub(super) fn of(runner: &TaskRunner, task: &str) -> Result<Vec<TurnSteps>, Step
     if let Some(key) = unended.filter(|key| keys.iter().all(|(known, _)| known != key)) {
         keys.push((key, None));
     }
-    let damaged = |Damage { step: _, what }: Damage| StepsError::Damaged { task: task.to_owned(), what };
+    let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
     let mut turns = Vec::new();
     for (key, ended_ms) in keys.split_off(keys.len().saturating_sub(TURNS_MAX)) {
-        let read = runner.store().journals().summaries(&key, &seal).map_err(damaged)?;
+        let read = runner.store().journals().summaries(&key, &seal).map_err(|damage| damaged(task, damage))?;
         turns.extend(read.map(|(message, rows)| TurnSteps { message, ended_ms, rows }));
     }
+    unless_empty(turns, task, record)
+}
+
+/// The turns of a task that are over and are recorded, with all that models and tools said in them, the oldest first.
+pub(super) fn recorded(runner: &TaskRunner, task: &str) -> Result<Vec<RecordedTurn>, StepsError> {
+    let record = record(runner, task)?;
+    let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
+    let mut keys = runner.store().journals().taped(task);
+    let mut turns = Vec::new();
+    for (key, _) in keys.split_off(keys.len().saturating_sub(TURNS_MAX)) {
+        let read = runner.store().journals().recorded_turn(&key, &seal);
+        turns.extend(read.map_err(|damage| damaged(task, damage))?);
+    }
+    unless_empty(turns, task, record)
+}
+
+/// A task of this node's owner, with the tapes of its turns.
+pub(super) fn tape(runner: &TaskRunner, task: &str) -> Result<TaskTape, StepsError> {
+    let record = record(runner, task)?;
+    if !runner.is_own(record.scope) {
+        return Err(StepsError::OtherCaller { task: task.to_owned() });
+    }
+    let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
+    let mut keys = runner.store().journals().recorded(task);
+    let mut turns = Vec::new();
+    for (key, _) in keys.split_off(keys.len().saturating_sub(TURNS_MAX)) {
+        let read = runner.store().journals().tape(&key, &seal);
+        turns.extend(read.map_err(|damage| damaged(task, damage))?);
+    }
+    let Record { task, agent, label, version, .. } = record;
+    let (begins, turns) = turns.into_iter().unzip();
+    Ok(TaskTape { task, agent, version, label, turns, begins })
+}
+
+/// A task as it is.
+pub(super) fn record(runner: &TaskRunner, task: &str) -> Result<Record, StepsError> {
+    if let Some(record) = runner.live().record(task) {
+        return Ok(record);
+    }
+    let read = runner.store().read(task).map_err(|error| StepsError::Task { reason: error.to_string() })?;
+    read.ok_or_else(|| StepsError::NoTask { task: task.to_owned() })
+}
+
+fn damaged(task: &str, Damage { step: _, what }: Damage) -> StepsError {
+    StepsError::Damaged { task: task.to_owned(), what }
+}
+
+fn unless_empty<T>(turns: Vec<T>, task: &str, record: Record) -> Result<Vec<T>, StepsError> {
     if turns.is_empty() {
         return Err(StepsError::NoJournal { task: task.to_owned(), agent: record.agent });
     }

@@ -10,7 +10,7 @@ use althing_protocol::Digest;
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store, WriteError};
 use chrono::DateTime;
 
-use crate::journal::{Journals, NoteStore};
+use crate::journal::{Journals, NoteStore, RowSeal, SESSION_ROWS};
 use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
 use crate::machine::record::{Record, Scope};
@@ -19,6 +19,7 @@ use crate::machine::task;
 use crate::push::{Notes, Push};
 use crate::tasks::answers::Answers;
 use crate::tasks::handoffs::Handoffs;
+use crate::tasks::refusals::{self, TaskRefusal};
 
 /// Tasks of the agents that this node hosts, by task id.
 pub const TASKS: Family = Family("calls.tasks");
@@ -71,6 +72,11 @@ impl Encoded {
         self.bytes
     }
 
+    /// The same, of which it stays.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Bytes of the record.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -116,15 +122,16 @@ impl TaskStore {
         handoffs.recall(|task| listing.summary(task).is_some())?;
         let goes_on = |id: &str| listing.summary(id).is_some_and(|summary| summary.goes_on());
         let is_unfinished = |id: &str| !handoffs.is_given(id) && goes_on(id);
-        journals.sweep(is_unfinished, |id| listing.summary(id).is_some()).await?;
+        let time_ms = u64::try_from(now_ms).unwrap_or(0);
+        journals.sweep(is_unfinished, |id| listing.summary(id).is_some(), time_ms).await?;
         let handoffs = Arc::new(handoffs);
-        let notes = NoteStore::open(store.clone(), u64::try_from(now_ms).unwrap_or(0)).await?;
+        let notes = NoteStore::open(store.clone(), time_ms).await?;
         let answers = Answers::open(store.clone())?;
         let tasks = TaskStore { store, listing: Mutex::new(listing), push, journals, handoffs, notes, answers };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
             for id in ids {
-                tasks.push.note(id, None, u64::try_from(now_ms).unwrap_or(0)).await;
+                tasks.push.note(id, None, time_ms).await;
             }
         }
         Ok(tasks)
@@ -158,6 +165,11 @@ impl TaskStore {
         self.lock().began_by(agent, scope, message_id).map(str::to_owned)
     }
 
+    /// Whether a context of that agent and scope has a task.
+    pub fn has_context(&self, agent: &str, scope: Scope, context: &str) -> bool {
+        self.lock().has_context(agent, scope, context)
+    }
+
     /// The journals of turns that have not ended.
     pub fn journals(&self) -> &Arc<Journals> {
         &self.journals
@@ -176,6 +188,11 @@ impl TaskStore {
     /// The notes of sessions.
     pub fn notes(&self) -> &NoteStore {
         &self.notes
+    }
+
+    /// What gates refused of a task whose rows are stored so; an error says what is wrong with that.
+    pub fn refusals(&self, id: &str, seal: &RowSeal) -> Result<Vec<TaskRefusal>, String> {
+        refusals::read(self.store.as_ref(), id, seal)
     }
 
     /// Who is told about tasks.
@@ -201,9 +218,7 @@ impl TaskStore {
             (old, evicted)
         };
         self.answers.write(answered(&evicted), u64::try_from(summary.changed_ms).unwrap_or(0)).await;
-        for id in &old {
-            batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
-        }
+        old.iter().for_each(|id| delete(&mut batch, id));
         self.store.write(batch, Durability::Synced).await?;
         let ended = {
             // Only now: a task that is not on disk is not listed.
@@ -248,7 +263,7 @@ impl TaskStore {
 
     /// Deletes a task, with what `batch` deletes; it stays deleted after a power cut once this completes.
     pub async fn forget(&self, id: &str, mut batch: Batch) -> Result<(), TaskStoreError> {
-        batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes());
+        delete(&mut batch, id);
         self.store.write(batch, Durability::Synced).await?;
         self.lock().forget(id);
         self.journals.forget(&[id]).await;
@@ -268,6 +283,11 @@ impl TaskStore {
     fn lock(&self) -> MutexGuard<'_, Listing> {
         self.listing.lock().expect("no holder of the listing panics")
     }
+}
+
+/// Deletes a task, with what gates refused of it.
+fn delete(batch: &mut Batch, id: &str) {
+    batch.delete(TASKS, id.as_bytes()).delete(TASK_SUMMARIES, id.as_bytes()).delete(SESSION_ROWS, refusals::key(id));
 }
 
 /// What is remembered of the messages that began these tasks, as far as their ids are keys.

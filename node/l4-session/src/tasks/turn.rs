@@ -8,9 +8,12 @@ use althing_execution::agent::{Made, Parameters};
 use althing_execution::journal::{Journal, TurnRights};
 use althing_execution::notes::SessionNotes;
 use althing_execution::tools::RESULT_TOO_LONG;
+use althing_execution::verdicts::TurnVerdicts;
 use althing_execution::{AgentError, Output, Turn};
+use tokio::time::Instant;
 
 use crate::machine::record::{Record, WORKING_BYTES_MAX};
+use crate::machine::recovery;
 use crate::machine::task;
 use crate::tasks::closing::{end_turn, finish, push, refuse};
 use crate::tasks::first_response::Outcome;
@@ -32,7 +35,8 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
     let id = record.task.id.clone();
     // A task that waits to be written is that of an agent without system calls.
     let notes = (!live.request.waits).then(|| notes::of(runner, &live.agent, &record));
-    let turn = turn_of(record, &live.request, notes);
+    let verdicts = Some(TurnVerdicts(live.refusals.clone()));
+    let turn = turn_of(record, &live.request, notes, verdicts);
     let event = live.change(|now| {
         let event = task::set_status(&mut now.record.task, TaskState::Working, None, runner.now());
         // An agent that creates tasks itself sends that event itself.
@@ -40,6 +44,7 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
     });
     push(runner, live, event.await).await;
     let (output, mut outputs) = Output::channel();
+    let begun = Instant::now();
     // Boxed: a task is moved several times until it runs.
     let mut working = Box::pin(runner.host().turn(&live.agent, turn, output));
     let (late, long) = (late(&live.request), tokio::time::sleep(PERSISTED_AFTER));
@@ -59,7 +64,10 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
                 break Ok(());
             }
             made = outputs.recv() => match made {
-                Some(made) => if let Err(error) = apply(runner, live, made).await { break Err(error) },
+                Some(made) => {
+                    live.course.emitted(begun.elapsed());
+                    if let Err(error) = apply(runner, live, made).await { break Err(error) }
+                }
                 // All outputs were applied; how the turn ended comes from `working`.
                 None => match outcome.take() {
                     Some(outcome) => break outcome,
@@ -91,6 +99,9 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
 
 /// Ends a turn; its task is then idle and on disk, but where the turn goes on when its node is up again.
 pub(super) async fn end(runner: &TaskRunner, live: &LiveTask, ended: Result<(), AgentError>) {
+    if let Err(error) = &ended {
+        live.course.failed(error);
+    }
     if goes_on(runner, live, &ended) {
         leave(runner, live).await;
         return;
@@ -99,6 +110,11 @@ pub(super) async fn end(runner: &TaskRunner, live: &LiveTask, ended: Result<(), 
         // Rarely needed, and large.
         Box::pin(parking::park(runner, live, rest)).await;
         return;
+    }
+    if let (Err(AgentError::Journal(error)), Some(journal)) = (&ended, &live.request.journal)
+        && recovery::may_restart(error)
+    {
+        journal.keep_for_restart();
     }
     let ended = match refusal(&ended) {
         Some(error) => {
@@ -162,7 +178,13 @@ pub(super) async fn late(asked: &TurnRequest) -> String {
     }
 }
 
-fn turn_of(record: Record, asked: &TurnRequest, notes: Option<SessionNotes>) -> Turn {
+/// What an agent is given of a task, whose newest message is that of the request.
+pub(super) fn turn_of(
+    record: Record,
+    asked: &TurnRequest,
+    notes: Option<SessionNotes>,
+    verdicts: Option<TurnVerdicts>,
+) -> Turn {
     let mut history = record.task.history.unwrap_or_default();
     // What is said after its message, of a turn that waited for somebody's answer, was not there when it began.
     if let Some(at) = history.iter().rposition(|message| message.message_id == asked.message_id) {
@@ -185,7 +207,9 @@ fn turn_of(record: Record, asked: &TurnRequest, notes: Option<SessionNotes>) -> 
         history_length: asked.history_length,
         rights: rights(asked),
         notes,
+        verdicts,
         within: asked.within,
+        run: asked.run.clone(),
     };
     Turn { task_id, context_id, message, history, artifacts, remembered: record.remembered, parameters }
 }
@@ -286,7 +310,7 @@ fn refusal(ended: &Result<(), AgentError>) -> Option<OperationError> {
 }
 
 /// The task's state after the turn, unless the agent set it itself.
-fn end_state(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>) {
+pub(super) fn end_state(ended: Result<(), AgentError>) -> (Option<TaskState>, Option<String>) {
     match ended {
         Ok(()) => (None, None),
         Err(AgentError::Cancelled) => (Some(TaskState::Canceled), None),

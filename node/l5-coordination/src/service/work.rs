@@ -149,6 +149,8 @@ pub struct Assigned {
     pub label: Option<Label>,
     /// Where whoever does it adds the label of its result.
     pub answer: AnswerAttributes,
+    /// The steps of its run whose results are in the input, and are not verified.
+    pub unverified: Vec<String>,
 }
 
 /// Why a task has no result.
@@ -180,12 +182,17 @@ pub trait Worker: Send + Sync + 'static {
     /// # Errors
     /// Why not, and whether it can later.
     fn admit(&self, task: &Assigned) -> Result<(), WorkFailure>;
+    /// Whether results of whoever does a task here have passed gates when they are given.
+    fn verifies(&self, _task: &Assigned) -> bool {
+        false
+    }
     /// Runs a task. Dropping the future stops it.
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>>;
     /// Whether an attempt that this node began before it ended goes on here: what became of it by then is known here still. It is
-    /// run once more then, under the token that it had, if the group says that this still counts.
-    fn goes_on(&self, _task: &Assigned) -> bool {
-        false
+    /// run once more then, under the token that it had, if the group says that this still counts. Completes as soon as that is
+    /// known: a node that has just started may have to start its agents first.
+    fn goes_on<'a>(&'a self, _task: &'a Assigned) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
     }
     /// A task was taken from this node: what was begun here by lower tokens than this one must do nothing more. It may run on
     /// for a while, since dropping what [`Worker::run`] returned may not stop all of it at once.

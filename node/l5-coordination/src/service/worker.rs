@@ -82,18 +82,7 @@ pub(super) async fn run(groups: Groups, member: Arc<Member>, worker: Arc<dyn Wor
         held.unreadable.into_iter().for_each(|claim| refuse(&mut failing, &outbox, unreadable(claim)));
         for (task, state) in held.new {
             let (id, token) = (task.task, task.token);
-            // This node began it before it stopped. Its state may not say so yet: how far entries are committed is on disk with the
-            // next ones only.
-            let is_begun = worker.goes_on(&task);
-            if state == State::Working && !is_begun {
-                // Nobody knows how far it came. What may be left of it does nothing more.
-                worker.supersede(member.id, id, token + 1);
-                let reason = "the node that worked on it started again".to_owned();
-                let fail = Command::Fail(Fail { claim: Claim { task: id, token }, reason, retry: true });
-                refuse(&mut failing, &outbox, fail);
-                continue;
-            }
-            let handle = tokio::spawn(attempt(groups.clone(), member.clone(), worker.clone(), task, is_begun));
+            let handle = tokio::spawn(attempt(groups.clone(), member.clone(), worker.clone(), task, state));
             running.insert(id, Running { token, handle });
         }
         let is_told = telling.as_ref().is_none_or(JoinHandle::is_finished);
@@ -208,12 +197,19 @@ fn held(state: &Group, here: PublicKey, tokens: &BTreeMap<WorkId, u64>) -> HeldT
             priority: task.submit.priority,
             deadline_ms: task.submit.deadline_ms,
             is_step: state.flows().runs().of_task(&task.id()).is_some(),
+            unverified: unverified(state, &task.id()),
             label: task.submit.label,
             answer: AnswerAttributes::default(),
         };
         held.new.push((assigned, task.state));
     }
     held
+}
+
+/// The steps whose results a task of a run is given without anybody having said that they are verified.
+fn unverified(state: &Group, task: &WorkId) -> Vec<String> {
+    let run = state.flows().runs().of_task(task);
+    run.map(|run| run.unverified(task, state.work())).unwrap_or_default()
 }
 
 fn lease(member: &Member, task: WorkId) -> Duration {
@@ -247,11 +243,14 @@ async fn begin(outbox: &Outbox, worker: &dyn Worker, task: &Assigned, is_begun: 
         let _ = outbox.execute(unfinished(claim, failure, false)).await;
         return false;
     }
-    let started = outbox.execute(Command::Start(claim)).await;
-    if let Err(error) = &started {
-        tracing::debug!(task = %task.task, %error, "a task could not be begun");
+    match outbox.execute(Command::Start(claim)).await {
+        // The group may have heard so already, from this node before it ended: nothing of it was done then.
+        Ok(_) | Err(GroupError::Refused(Refusal::TaskState { state: State::Working, .. })) => true,
+        Err(error) => {
+            tracing::debug!(task = %task.task, %error, "a task could not be begun");
+            false
+        }
     }
-    started.is_ok()
 }
 
 /// Extends the lease of an attempt that was begun before the node ended, as soon as the group answers; false if the group
@@ -273,14 +272,47 @@ async fn hold(outbox: &Outbox, claim: Claim) -> bool {
     }
 }
 
-/// One attempt of a task: admitted and begun, or gone on with, run, and ended.
-async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, task: Assigned, is_begun: bool) {
+/// Whether an attempt that came in that state goes on here that was begun before the node ended; none if it ends here. Its lease is
+/// extended until that is known.
+async fn standing(
+    outbox: &Outbox,
+    worker: &dyn Worker,
+    task: &Assigned,
+    state: State,
+    lease: Duration,
+) -> Option<bool> {
+    let claim = Claim { task: task.task, token: task.token };
+    // This node may have begun it though its state does not say so yet: how far entries are committed is on disk with the next
+    // ones only.
+    let is_begun = tokio::select! {
+        biased;
+        is_begun = worker.goes_on(task) => is_begun,
+        lost = renew(outbox, claim, lease) => {
+            tracing::info!(task = %claim.task, %lost, "a task was taken from this node before its agents had started");
+            worker.supersede(task.group, claim.task, claim.token + 1);
+            return None;
+        }
+    };
+    if state != State::Working || is_begun {
+        return Some(is_begun);
+    }
+    // Nobody knows how far it came. What may be left of it does nothing more.
+    worker.supersede(task.group, claim.task, claim.token + 1);
+    let reason = "the node that worked on it started again".to_owned();
+    let _ = outbox.execute(Command::Fail(Fail { claim, reason, retry: true })).await;
+    None
+}
+
+/// One attempt of a task, which came in that state: admitted and begun, or gone on with, run, and ended.
+async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, task: Assigned, state: State) {
     let (outbox, lease) = (member.outbox(&groups).clone(), lease(&member, task.task));
     let claim = Claim { task: task.task, token: task.token };
+    let Some(is_begun) = standing(&outbox, worker.as_ref(), &task, state, lease).await else { return };
     if !begin(&outbox, worker.as_ref(), &task, is_begun).await {
         return;
     }
-    let (group, id, is_step, answer) = (task.group, task.task, task.is_step, task.answer.clone());
+    let (group, id, is_step) = (task.group, task.task, task.is_step);
+    let said = (task.answer.clone(), worker.verifies(&task));
     let ended = tokio::select! {
         biased;
         ended = worker.run(task) => ended,
@@ -302,7 +334,7 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
         Ok(result) if result.len() > WORK_CONTENT_BYTES_MAX => match large::keep(&groups, &member, &result).await {
             Ok(result) => {
                 let reference = kept.insert(result).reference.clone();
-                completed(claim, Content::Reference(reference), &answer)
+                completed(claim, Content::Reference(reference), &said)
             }
             Err(error) => {
                 // Another member may have room.
@@ -311,7 +343,7 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
                 unfinished(claim, failure, true)
             }
         },
-        Ok(result) => completed(claim, Content::Inline(result.into()), &answer),
+        Ok(result) => completed(claim, Content::Inline(result.into()), &said),
         Err(failure) => unfinished(claim, failure, true),
     };
     // Until the group has heard of it, or somebody else has the task.
@@ -332,9 +364,9 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
     }
 }
 
-/// The end of a task that has a result, with the label that its answer was given.
-fn completed(claim: Claim, result: Content, answer: &AnswerAttributes) -> Command {
-    Command::Complete(Complete { claim, result, label: answer.label() })
+/// The end of a task that has a result, with the label that its answer was given, and whether that passed gates.
+fn completed(claim: Claim, result: Content, (answer, verified): &(AnswerAttributes, bool)) -> Command {
+    Command::Complete(Complete { claim, result, label: answer.label(), verified: verified.then_some(true) })
 }
 
 /// Extends a lease until the group refuses.

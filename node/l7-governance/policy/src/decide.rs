@@ -133,7 +133,7 @@ impl PolicySet {
                 return Err(EvaluationError::Entity { name: name.to_string() });
             }
         }
-        let act = self.schema().act(request.gate, &resource.id);
+        let act = self.schema().act(&principal.id, request.gate, &resource.id);
         let act = act.ok_or_else(|| EvaluationError::Tool { tool: resource.id.clone() })?;
         let context = context(act, request)?;
         let request = cedar_policy::Request::new(uids.0, act.action.clone(), uids.1, context, None);

@@ -18,11 +18,41 @@ pub enum Gate {
     Remember,
     /// Something is read from memory.
     Recall,
+    /// A program reaches a host, or is started where nothing keeps it from any.
+    Egress,
+    /// A secret of the node is read for an agent.
+    UseSecret,
+    /// An agent is given a model, or a server of tools, when it starts.
+    BindAgent,
+    /// An agent is added, or another file takes the place of its file.
+    AddAgent,
+    /// A group places an agent on this node.
+    PlaceAgent,
+    /// Others than this node may see or call an agent from now on.
+    ExposeAgent,
+    /// A release of a registry is installed, or takes the place of one.
+    InstallRelease,
+    /// The work of a task goes to another agent.
+    HandOver,
 }
 
 impl Gate {
     /// All of them.
-    pub const ALL: [Gate; 5] = [Gate::Call, Gate::UseTool, Gate::Model, Gate::Remember, Gate::Recall];
+    pub const ALL: [Gate; 13] = [
+        Gate::Call,
+        Gate::UseTool,
+        Gate::Model,
+        Gate::Remember,
+        Gate::Recall,
+        Gate::Egress,
+        Gate::UseSecret,
+        Gate::BindAgent,
+        Gate::AddAgent,
+        Gate::PlaceAgent,
+        Gate::ExposeAgent,
+        Gate::InstallRelease,
+        Gate::HandOver,
+    ];
 
     /// As a policy writes it, between the quotes of `Action::"…"`.
     #[must_use]
@@ -33,6 +63,14 @@ impl Gate {
             Gate::Model => "model",
             Gate::Remember => "remember",
             Gate::Recall => "recall",
+            Gate::Egress => "egress",
+            Gate::UseSecret => "useSecret",
+            Gate::BindAgent => "bindAgent",
+            Gate::AddAgent => "addAgent",
+            Gate::PlaceAgent => "placeAgent",
+            Gate::ExposeAgent => "exposeAgent",
+            Gate::InstallRelease => "installRelease",
+            Gate::HandOver => "handOver",
         }
     }
 
@@ -44,10 +82,18 @@ impl Gate {
 
     pub(crate) fn resources(self) -> &'static [Kind] {
         match self {
-            Gate::Call => &[Kind::Agent],
+            Gate::Call
+            | Gate::AddAgent
+            | Gate::PlaceAgent
+            | Gate::ExposeAgent
+            | Gate::InstallRelease
+            | Gate::HandOver => &[Kind::Agent],
             Gate::UseTool => &[Kind::Tool],
             Gate::Model => &[Kind::Model],
             Gate::Remember | Gate::Recall => &[Kind::Memory],
+            Gate::Egress => &[Kind::Host],
+            Gate::UseSecret => &[Kind::Secret],
+            Gate::BindAgent => &[Kind::Model, Kind::Server],
         }
     }
 
@@ -57,7 +103,24 @@ impl Gate {
             Gate::Model => &[("tokens", Shape::Whole)],
             Gate::Remember => &[("key", Shape::Text), ("text", Shape::Text)],
             Gate::Recall => &[("key", Shape::Text), ("query", Shape::Text)],
-            Gate::Call | Gate::UseTool => &[],
+            Gate::Egress => &[("host", Shape::Text), ("method", Shape::Text), ("port", Shape::Whole)],
+            Gate::UseSecret | Gate::BindAgent => &[("host", Shape::Text), ("name", Shape::Text)],
+            Gate::AddAgent | Gate::PlaceAgent => &[
+                ("group", Shape::Text),
+                ("name", Shape::Text),
+                ("publisher", Shape::Text),
+                ("runtime", Shape::Text),
+                ("sandbox", Shape::Text),
+                ("version", Shape::Text),
+            ],
+            Gate::ExposeAgent => &[("callers", Shape::Text), ("exposure", Shape::Text), ("name", Shape::Text)],
+            Gate::InstallRelease => &[
+                ("name", Shape::Text),
+                ("publisher", Shape::Text),
+                ("registry", Shape::Text),
+                ("version", Shape::Text),
+            ],
+            Gate::Call | Gate::UseTool | Gate::HandOver => &[],
         };
         let optional =
             |(name, shape): &(&str, Shape)| ((*name).to_owned(), Member { shape: shape.clone(), is_required: false });

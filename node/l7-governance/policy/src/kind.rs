@@ -26,6 +26,10 @@ pub enum Kind {
     Model,
     /// A scope of memory.
     Memory,
+    /// Where a connection goes: a name or an address, without its port.
+    Host,
+    /// By its name; never its value.
+    Secret,
     /// `public`, `internal`, `confidential` or `restricted`, with its rank from 0 to 3.
     Label,
     /// What is done: a gate, or the name of a tool.
@@ -38,7 +42,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in their order.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Agent,
         Kind::Person,
         Kind::Role,
@@ -48,6 +52,8 @@ impl Kind {
         Kind::Tool,
         Kind::Model,
         Kind::Memory,
+        Kind::Host,
+        Kind::Secret,
         Kind::Label,
         Kind::Action,
         Kind::Number,
@@ -67,6 +73,8 @@ impl Kind {
             Kind::Tool => "Tool",
             Kind::Model => "Model",
             Kind::Memory => "Memory",
+            Kind::Host => "Host",
+            Kind::Secret => "Secret",
             Kind::Label => "Label",
             Kind::Action => "Action",
             Kind::Number => "Number",

@@ -32,6 +32,8 @@ pub struct Schema {
     pub(crate) cedar: cedar_policy::Schema,
     /// By `SERVER/TOOL`.
     tools: BTreeMap<String, Tool>,
+    /// Of tools that two agents have by one name: by the agent, and then the tool.
+    variants: BTreeMap<String, BTreeMap<String, Tool>>,
     gates: BTreeMap<Gate, Tool>,
     /// Actions whose arguments have no type, or not all of them.
     open: BTreeSet<EntityUid>,
@@ -54,33 +56,42 @@ impl Schema {
     /// [`TOOLS_MAX`] tools, those after them are not known, and are denied.
     #[must_use]
     pub fn new(tools: &[ToolSignature<'_>]) -> Schema {
+        Schema::with_variants(tools, &[])
+    }
+
+    /// The same with tools that one agent has by a name by which another agent has another one: each with the agent.
+    #[must_use]
+    pub fn with_variants(tools: &[ToolSignature<'_>], variants: &[(&str, ToolSignature<'_>)]) -> Schema {
         let tools = &tools[..tools.len().min(TOOLS_MAX)];
+        let variants = &variants[..variants.len().min(TOOLS_MAX - tools.len())];
         let mut actions: BTreeMap<String, Shape> = BTreeMap::new();
         let mut known = BTreeMap::new();
         for tool in tools {
-            let shape = Shape::of_schema(tool.input);
-            let action = action_name(tool.name);
-            if action != Gate::UseTool.word() {
-                let joint = match actions.remove(action) {
-                    Some(other) => other.join(shape.clone()),
-                    None => shape.clone(),
-                };
-                actions.insert(action.to_owned(), joint);
-            }
-            let entry = Tool { action: Kind::Action.uid(action), shape };
-            known.insert(format!("{}/{}", tool.server, tool.name), entry);
+            known.insert(format!("{}/{}", tool.server, tool.name), taken(&mut actions, tool));
+        }
+        let mut of_agents: BTreeMap<String, BTreeMap<String, Tool>> = BTreeMap::new();
+        for (agent, tool) in variants {
+            let entry = taken(&mut actions, tool);
+            of_agents.entry((*agent).to_owned()).or_default().insert(format!("{}/{}", tool.server, tool.name), entry);
         }
         let cedar = build(&mut actions);
         let open =
             actions.iter().filter(|(_, shape)| shape.is_open()).map(|(name, _)| Kind::Action.uid(name)).collect();
         let gate = |gate: Gate| (gate, Tool { action: Kind::Action.uid(gate.word()), shape: gate.input() });
-        Schema { cedar, tools: known, gates: Gate::ALL.into_iter().map(gate).collect(), open }
+        let gates = Gate::ALL.into_iter().map(gate).collect();
+        Schema { cedar, tools: known, variants: of_agents, gates, open }
     }
 
     /// Of policies that are about something else than a node.
     #[cfg(test)]
     pub(crate) fn of_cedar(cedar: cedar_policy::Schema) -> Schema {
-        Schema { cedar, tools: BTreeMap::new(), gates: BTreeMap::new(), open: BTreeSet::new() }
+        Schema {
+            cedar,
+            tools: BTreeMap::new(),
+            variants: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            open: BTreeSet::new(),
+        }
     }
 
     /// Actions of tools whose arguments have no type, or not all of them: a policy about these is not checked.
@@ -89,9 +100,13 @@ impl Schema {
         self.open.iter().map(|action| action.id().unescaped().to_owned()).collect()
     }
 
-    /// How a request about this gate is understood. `None` for a tool that is not known here.
-    pub(crate) fn act(&self, gate: Gate, resource: &str) -> Option<&Tool> {
-        if gate == Gate::UseTool { self.tools.get(resource) } else { self.gates.get(&gate) }
+    /// How a request of an agent, or of somebody else, about this gate is understood. `None` for a tool that is not known here.
+    pub(crate) fn act(&self, principal: &str, gate: Gate, resource: &str) -> Option<&Tool> {
+        if gate != Gate::UseTool {
+            return self.gates.get(&gate);
+        }
+        let own = self.variants.get(principal).and_then(|tools| tools.get(resource));
+        own.or_else(|| self.tools.get(resource))
     }
 
     /// Whether arguments of this action have members without a type.
@@ -101,8 +116,22 @@ impl Schema {
 
     /// Whether a tool of this name, `SERVER/TOOL`, is known.
     pub(crate) fn has_tool(&self, name: &str) -> bool {
-        self.tools.contains_key(name)
+        self.tools.contains_key(name) || self.variants.values().any(|tools| tools.contains_key(name))
     }
+}
+
+/// A tool as requests about it are understood, whose arguments its action is for from now on too.
+fn taken(actions: &mut BTreeMap<String, Shape>, tool: &ToolSignature<'_>) -> Tool {
+    let shape = Shape::of_schema(tool.input);
+    let action = action_name(tool.name);
+    if action != Gate::UseTool.word() {
+        let joint = match actions.remove(action) {
+            Some(other) => other.join(shape.clone()),
+            None => shape.clone(),
+        };
+        actions.insert(action.to_owned(), joint);
+    }
+    Tool { action: Kind::Action.uid(action), shape }
 }
 
 /// A tool has the action of its own name. One that is named as a gate (`add`) has no action of its own: a policy for the
@@ -196,12 +225,24 @@ mod tests {
         let schema = Schema::new(&tools);
         assert_eq!(schema.untyped(), Vec::<String>::new());
         for name in names {
-            let entry = schema.act(Gate::UseTool, &format!("shop/{name}")).expect("it is known");
+            let entry = schema.act("a", Gate::UseTool, &format!("shop/{name}")).expect("it is known");
             let action = if name == "model" { "useTool" } else { name };
             assert_eq!(entry.action, Kind::Action.uid(action));
             assert!(schema.cedar.actions().any(|known| *known == entry.action), "{name}");
         }
-        assert!(schema.act(Gate::UseTool, "shop/other").is_none());
+        assert!(schema.act("a", Gate::UseTool, "shop/other").is_none());
+    }
+
+    #[test]
+    fn two_agents_have_each_their_own_tool_of_one_name() {
+        let input = |kind: &str| json!({ "type": "object", "properties": { "q": { "type": kind } } });
+        let (text, number) = (input("string"), input("integer"));
+        let tool = |input| ToolSignature { server: "shop", name: "pay", input };
+        let schema = Schema::with_variants(&[], &[("one", tool(&text)), ("two", tool(&number))]);
+        let shape = |agent: &str| schema.act(agent, Gate::UseTool, "shop/pay").map(|tool| tool.shape.clone());
+        assert_eq!(shape("one"), Some(Shape::of_schema(&text)));
+        assert_eq!(shape("two"), Some(Shape::of_schema(&number)));
+        assert!(shape("three").is_none() && schema.has_tool("shop/pay"));
     }
 
     #[test]

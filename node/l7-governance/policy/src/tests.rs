@@ -395,6 +395,36 @@ fn a_world_is_bounded() {
     assert_eq!(World::new(&schema, &many).map(|_| ()), Err(WorldError::Size { most: crate::ENTITIES_MAX }));
 }
 
+#[test]
+fn each_gate_is_asked_with_its_own_members_and_no_others() {
+    let set = set(r#"
+        permit(principal, action, resource);
+        @id("far") forbid(principal, action == Action::"egress", resource is Host)
+            when { context.input has host && context.input.host like "*.example" };
+        @id("loose") forbid(principal, action == Action::"addAgent", resource)
+            when { context.input has sandbox && context.input.sandbox == "none" };"#);
+    assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    let decide = |gate, resource: EntityName, input: Value| {
+        let (principal, arguments) = (EntityName::new(Kind::Agent, "clerk"), object(&input));
+        let (principal, resource, arguments) = (&principal, &resource, &arguments);
+        let request = Request { principal, gate, resource, arguments, label: PUBLIC, person: Some("ada") };
+        set.decide(&world(&schema()), &request)
+    };
+    let host =
+        |host: &str| decide(Gate::Egress, EntityName::new(Kind::Host, host), json!({ "host": host, "port": 443 }));
+    assert_eq!(host("shop.example").policies, BTreeSet::from(["far".to_owned()]));
+    assert_eq!(host("shop.test").answer, Answer::Permit);
+    let clerk = || EntityName::new(Kind::Agent, "clerk");
+    assert_eq!(decide(Gate::AddAgent, clerk(), json!({ "sandbox": "none" })).answer, Answer::Deny);
+    assert_eq!(decide(Gate::AddAgent, clerk(), json!({ "sandbox": "best" })).answer, Answer::Permit);
+    assert_eq!(decide(Gate::AddAgent, clerk(), json!({})).answer, Answer::Permit);
+    let wrong = decide(Gate::Egress, EntityName::new(Kind::Host, "shop.test"), json!({ "port": "443" }));
+    assert!(matches!(&wrong.errors[..], [EvaluationError::Arguments { .. }]), "{wrong:?}");
+    for secret in [clerk(), EntityName::new(Kind::Host, "KEY")] {
+        assert!(matches!(&decide(Gate::UseSecret, secret, json!({})).errors[..], [EvaluationError::Gate { .. }]));
+    }
+}
+
 /// The blocks of a language in the page about policies.
 fn documented(language: &str) -> Vec<String> {
     let begin = format!("```{language}\n");

@@ -20,6 +20,8 @@ use super::rows::{LeafId, QueueRow, bodies_of, damaged, written};
 
 /// The key in [`STATE`] of the bytes of all bodies.
 const USAGE: &[u8] = b"usage";
+/// The key in [`STATE`] of the row that is written to see whether rows can be.
+const PROBE: &[u8] = b"probe";
 /// The key in [`STATE`] of the number of the log that goes on.
 const NUMBER: &[u8] = b"number";
 /// A batch with more bytes of bodies counts as large.
@@ -183,6 +185,29 @@ impl AuditLog {
         match &*self.0.stopped.read().expect("no holder panics") {
             Some(reason) => Err(AuditUnavailable::Stopped(reason.clone())),
             None => Ok(()),
+        }
+    }
+
+    /// Whether a leaf that is drafted now could be written.
+    ///
+    /// # Errors
+    /// [`AuditUnavailable::Stopped`].
+    pub async fn probe(&self) -> Result<(), AuditUnavailable> {
+        self.availability()?;
+        let mut row = Batch::new();
+        row.put(STATE, PROBE, self.0.ports.clock.now_ms().to_be_bytes());
+        let written = self.0.ports.store.write(row, Durability::Buffered).await;
+        written.map_err(|error| AuditUnavailable::Stopped(error.to_string()))
+    }
+
+    /// The rows of a leaf about what is over, or is not done: where bodies have no room left it has none.
+    ///
+    /// # Errors
+    /// As [`AuditLog::entry`], but for [`AuditUnavailable::Full`].
+    pub fn entry_at_least(&self, draft: LeafDraft) -> Result<Batch, AuditUnavailable> {
+        match self.has_room_for(&draft.leaf, !draft.bodies.is_empty()) {
+            Err(AuditUnavailable::Full { .. }) => self.entry(LeafDraft { bodies: Vec::new(), ..draft }),
+            Ok(()) | Err(_) => self.entry(draft),
         }
     }
 

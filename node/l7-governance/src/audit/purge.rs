@@ -31,8 +31,10 @@ pub struct EraseOrder {
 pub struct PruneOrder {
     /// Those made earlier, Unix milliseconds.
     pub before_ms: u64,
-    /// Who prunes.
+    /// Who prunes, and then who else agreed.
     pub principals: Vec<String>,
+    /// The digest of the text that these signed.
+    pub consent: Option<Digest>,
 }
 
 impl AuditLog {
@@ -68,7 +70,7 @@ impl AuditLog {
     /// [`AuditFault`]: it may be done in part, and is harmless to do again.
     pub async fn prune(&self, order: PruneOrder) -> Result<u64, AuditFault> {
         let action = format!("audit/prune/{}", order.before_ms);
-        let rows = change(self, action, order.principals, None)?;
+        let rows = change(self, action, order.principals, order.consent)?;
         self.ports().store.write(rows, Durability::Synced).await?;
         end_before(self, order.before_ms).await
     }

@@ -12,6 +12,8 @@ use super::ledger::Ledger;
 use super::log::AuditLog;
 use super::rows::{LeafId, Place, id_at, place_of};
 
+/// The beginning of the action of the first leaf of a log that goes on after another.
+const BEGIN_AFTER: &str = "audit/begin-after/";
 /// Characters of an answer that a message repeats.
 const SAID_CHARS: usize = 512;
 
@@ -119,6 +121,22 @@ impl AuditLog {
     }
 }
 
+impl AuditLog {
+    /// After which log this one began, as `NAME@ENTRIES`, where a witness knew better than that one.
+    ///
+    /// # Errors
+    /// [`AuditFault`].
+    pub fn began_after(&self) -> Result<Option<String>, AuditFault> {
+        match self.ledger().number() {
+            1 => Ok(None),
+            number => {
+                let action = self.record_at(number, 0)?.leaf.action;
+                Ok(action.and_then(|action| action.strip_prefix(BEGIN_AFTER).map(str::to_owned)))
+            }
+        }
+    }
+}
+
 /// Asks from the start, and once more from where the witness is.
 async fn ask(ledger: &Ledger, witness: &NoteKey, asker: &dyn AskWitness) -> Result<(Checkpoint, String), WitnessFault> {
     let checkpoint = ledger.newest();
@@ -154,7 +172,7 @@ async fn begin_after(log: &AuditLog, old: &Ledger) -> Result<(), AuditFault> {
     }
     let size = old.writer().await.next().await?;
     let mut leaf = AuditLeaf::new(AuditStage::Changed, log.ports().clock.now_ms());
-    leaf.action = Some(format!("audit/begin-after/{}@{size}", old.key().name()));
+    leaf.action = Some(format!("{BEGIN_AFTER}{}@{size}", old.key().name()));
     let entry = leaf.encode().map_err(|error| AuditFault::Unavailable(error.into()))?;
     let (ledger, mut rows) = log.next_ledger()?;
     let id: LeafId = log.ports().entropy.bytes();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_td::{FileProblem, OWNER_DEFAULT, PeopleFileError, ReachSpec, parse_people};
+use althing_td::{FileProblem, OWNER_DEFAULT, PeopleFileError, ReachSpec, SignOffSpec, parse_people};
 
 use super::key::PersonKey;
 
@@ -22,6 +22,7 @@ pub struct People {
     /// Who is a user of the gateway, or has a token of that name.
     users: BTreeMap<String, String>,
     keys: BTreeMap<PersonKey, String>,
+    prune: Option<SignOffSpec>,
 }
 
 impl Person {
@@ -50,6 +51,7 @@ impl Default for People {
             people: BTreeMap::new(),
             users: BTreeMap::new(),
             keys: BTreeMap::new(),
+            prune: None,
         }
     }
 }
@@ -61,7 +63,7 @@ impl People {
     /// [`PeopleFileError`]: each problem with its line and what to write instead.
     pub fn read(text: &str) -> Result<People, PeopleFileError> {
         let file = parse_people(text)?;
-        let mut read = People { owner: file.owner, ..People::default() };
+        let mut read = People { owner: file.owner, prune: file.prune, ..People::default() };
         let mut problems = Vec::new();
         for (name, person) in file.people {
             let mut keys = BTreeSet::new();
@@ -94,6 +96,12 @@ impl People {
     #[must_use]
     pub fn owner(&self) -> &str {
         &self.owner
+    }
+
+    /// Who must agree that bodies of the audit log end before their time; nobody else than the owner where it is nothing.
+    #[must_use]
+    pub fn prune(&self) -> Option<&SignOffSpec> {
+        self.prune.as_ref()
     }
 
     /// All that the file names, by name.
@@ -134,6 +142,15 @@ impl People {
     #[must_use]
     pub fn has_role(&self, person: &str, role: &str) -> bool {
         self.people.get(person).is_some_and(|person| person.roles.contains(role))
+    }
+
+    /// How many can answer in a role: who has it and a key, or has it and is the owner, who needs none.
+    #[must_use]
+    pub fn able(&self, role: &str) -> usize {
+        let can = |(name, person): &(&String, &Person)| {
+            person.roles.contains(role) && (**name == self.owner || !person.keys.is_empty())
+        };
+        self.people.iter().filter(can).count()
     }
 
     /// Those who answer in a role, but for one.

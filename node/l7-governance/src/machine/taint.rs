@@ -136,9 +136,9 @@ pub struct LabelFinding {
 }
 
 impl LabelFinding {
-    /// What labels say of a call of a turn.
+    /// What labels say of a call of a turn; `is_demanded` where a policy set is loaded, or the profile of the node has them decide.
     #[must_use]
-    pub fn of(taint: Taint, call: &LabelledCall<'_>, is_policy_loaded: bool) -> LabelFinding {
+    pub fn of(taint: Taint, call: &LabelledCall<'_>, is_demanded: bool) -> LabelFinding {
         let label = call.hidden.map_or(taint.label(), |hidden| taint.label().join(hidden));
         let LabelledCall { profile, tier_max, .. } = call;
         let verdict = match *tier_max {
@@ -153,7 +153,7 @@ impl LabelFinding {
         };
         // A tier decides by itself, since the contract names it.
         let is_tier = matches!(verdict, Verdict::Deny(DenyReason::Tier { .. }));
-        LabelFinding { label, verdict, decides: is_policy_loaded || profile.is_stated || is_tier }
+        LabelFinding { label, verdict, decides: is_demanded || profile.is_stated || is_tier }
     }
 
     /// What follows for the call.

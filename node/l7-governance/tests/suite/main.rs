@@ -3,3 +3,4 @@
 mod adversary;
 mod desk;
 mod obedient_model;
+mod pruning;

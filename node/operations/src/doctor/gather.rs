@@ -12,7 +12,7 @@ use althing_protocol::PublicKey;
 use althing_protocol::group::GroupId;
 use althing_td::RuntimeSpec;
 
-use super::{DialBack, GroupHealth, Mesh, NodeStatus, Report, Sessions, diagnose};
+use super::{DialBack, GroupHealth, Mesh, NodeStatus, RegistryHealth, Report, Sessions, diagnose};
 use crate::operations::Operations;
 use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
@@ -37,7 +37,7 @@ pub async fn examine(node: &Operations) -> Report {
             outcome: asked.outcome.map(|dials| dials.into_iter().map(|dial| (dial.address, dial.reason)).collect()),
         })
         .collect();
-    let status = gather(node, dialled_back).await;
+    let status = gather(node, dialled_back, node.registries.examine().await).await;
     Report { findings: diagnose(&status), dialled_back: status.dialled_back }
 }
 
@@ -134,7 +134,12 @@ fn conflicts(group: &Group) -> Vec<String> {
     all.into_iter().rev().take(CONFLICTS_SHOWN).map(told).collect()
 }
 
-async fn gather(node: &Operations, dialled_back: Vec<DialBack>) -> NodeStatus {
+/// The status of a node, with what was found out of peers and registries.
+pub(super) async fn gather(
+    node: &Operations,
+    dialled_back: Vec<DialBack>,
+    registries: Vec<RegistryHealth>,
+) -> NodeStatus {
     let network = node.communication.network();
     let troubles = node.discovery.troubles();
     let failed = failures(node);
@@ -191,9 +196,10 @@ async fn gather(node: &Operations, dialled_back: Vec<DialBack>) -> NodeStatus {
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
         sessions: Sessions::of(node.hosting.sessions()),
-        governance: super::GovernanceHealth::of(&node.governance),
+        turns: super::verification::of(&running),
+        governance: super::GovernanceHealth::of(node),
         groups: groups(node),
-        registries: node.registries.examine().await,
+        registries,
         unread: node.discovery.reading_things().1,
         collector: node.collector.get().map(|collector| collector.troubles()),
         faces: node.faces.get().cloned().unwrap_or_default(),
@@ -254,11 +260,11 @@ mod tests {
             node.agents.add(program(name, true), folder.path(), None, keep).await.expect("it is added");
         }
         node.agents.add(program("closed", false), folder.path(), None, false).await.expect("it is added");
-        let status = gather(&node, Vec::new()).await;
+        let status = gather(&node, Vec::new(), Vec::new()).await;
         assert_eq!(status.open_ports, ["kept", "looked-on"]);
         node.agents.end("looked-on").await.expect("it ends");
         node.agents.remove("kept").await.expect("it is removed");
-        let status = gather(&node, Vec::new()).await;
+        let status = gather(&node, Vec::new(), Vec::new()).await;
         assert_eq!(status.open_ports, [""; 0]);
         node.shut_down().await;
     }

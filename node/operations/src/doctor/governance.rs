@@ -2,9 +2,12 @@
 //! layers.
 
 use althing_failure::NodeStep;
-use althing_governance::Governance;
+use althing_governance::machine::node_profile::Demand;
+use althing_governance::{Governance, NodeProfile};
 
 use super::finding::{Finding, fine, note, wrong};
+use crate::governance::WitnessState;
+use crate::operations::Operations;
 
 /// Calls that are named; more are counted.
 const NAMED_MAX: usize = 5;
@@ -24,6 +27,16 @@ pub struct GovernanceHealth {
     pub pending: Vec<String>,
     /// Why nothing can be recorded.
     pub audit_failure: Option<String>,
+    /// What is demanded of the node.
+    pub profile: NodeProfile,
+    /// Those who sign the log.
+    pub witnesses: Vec<WitnessState>,
+    /// The key of the log, which its witnesses must know.
+    pub log_key: String,
+    /// After which log this one began, and how many entries of that there were, where a witness knew better.
+    pub after_log: Option<String>,
+    /// When all this is so, Unix milliseconds.
+    pub now_ms: u64,
     /// Bytes of the bodies beside the log.
     pub body_bytes: u64,
     /// What they may have; 0 where that is not known.
@@ -32,7 +45,8 @@ pub struct GovernanceHealth {
 
 impl GovernanceHealth {
     /// As it is now.
-    pub(super) fn of(governance: &Governance) -> GovernanceHealth {
+    pub(super) fn of(node: &Operations) -> GovernanceHealth {
+        let governance: &Governance = &node.governance;
         let (policy, audit) = (governance.policy(), governance.audit());
         let usage = audit.usage();
         let waits = governance
@@ -46,6 +60,11 @@ impl GovernanceHealth {
             people_fault: governance.people_fault(),
             pending: waits.collect(),
             audit_failure: audit.availability().err().map(|error| error.to_string()),
+            profile: node.config.governance.profile,
+            witnesses: node.witnesses.states(),
+            log_key: audit.log_key().to_string(),
+            after_log: audit.began_after().unwrap_or_default(),
+            now_ms: node.clock().now_ms(),
             body_bytes: usage.bytes,
             body_bytes_max: usage.share,
         }
@@ -61,13 +80,49 @@ pub(super) fn judge(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
     }
     waiting(&health.pending, findings);
     audit(health, findings);
+    findings.extend(health.witnesses.iter().flat_map(|witness| witnessed(witness, health)));
+    if let Some(before) = &health.after_log {
+        let what = format!("the audit log goes on after {before}, of which a witness knew more, or something else");
+        findings.push(note(
+            "L7",
+            what,
+            "give auditors the keys of both logs, and find out who restored or changed the data",
+        ));
+    }
+    if let Some(unseen) = health.profile.blind_spots() {
+        findings.push(fine("L7", format!("the profile {} is fulfilled; it does not check {unseen}", health.profile)));
+    }
+}
+
+/// How a witness stands to the log.
+fn witnessed(witness: &WitnessState, health: &GovernanceHealth) -> Vec<Finding> {
+    let WitnessState { name, url, signed, failure, contradiction } = witness;
+    let mut findings = Vec::new();
+    if let Some(what) = contradiction {
+        let remedy = "compare copies and exported entries from before with the log, and find out who restored or changed the \
+                      node's data";
+        findings.push(wrong("L7", what.clone(), remedy));
+    }
+    if let Some((since_ms, why)) = failure {
+        let seconds = health.now_ms.saturating_sub(*since_ms) / 1_000;
+        let what = format!("nobody vouches for what was recorded in the last {seconds} s at {url}: {why}");
+        let remedy = format!("see that it runs, can be reached, and was given the key of the log: {}", health.log_key);
+        findings.push(wrong("L7", what, remedy));
+    } else if let Some((size, _)) = signed {
+        findings.push(fine("L7", format!("the witness {name} signed the audit log with {size} entries")));
+    }
+    findings
 }
 
 fn policies(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
     if health.has_policy {
         findings.push(fine("L7", "policies are in force, beside the contracts of agents"));
     } else if !health.is_broken {
-        findings.push(fine("L7", "no policies are in force: contracts and the profiles of tools decide alone"));
+        let what = match health.profile.demands(Demand::Labels) {
+            true => "no policies are in force: contracts, the profiles of tools and labels decide",
+            false => "no policies are in force: contracts and the profiles of tools decide alone",
+        };
+        findings.push(fine("L7", what));
     }
     let told = |finding: &String| {
         let found = if health.is_broken {
@@ -136,6 +191,42 @@ mod tests {
         assert_eq!(found[0].next, Some(NodeStep::LoadPolicy.into()));
         let found = findings(&GovernanceHealth { has_policy: true, is_broken: false, ..broken });
         assert!(found.len() == 2 && found.iter().all(|one| one.fine), "{found:?}");
+    }
+
+    #[test]
+    fn witnesses_are_told_of_and_those_who_do_not_sign_or_know_better_are_wrong() {
+        let good = WitnessState {
+            name: "w.example".to_owned(),
+            url: "https://w.example".to_owned(),
+            signed: Some((7, 1)),
+            ..WitnessState::default()
+        };
+        let of = |witness: &WitnessState| {
+            let witnesses = vec![witness.clone()];
+            findings(&GovernanceHealth {
+                witnesses,
+                now_ms: 61_000,
+                log_key: "log+k".to_owned(),
+                ..GovernanceHealth::default()
+            })
+        };
+        let found = of(&good);
+        assert!(found[1].fine && found[1].what.contains("w.example signed the audit log with 7"), "{found:?}");
+        let silent = WitnessState { failure: Some((1_000, "no route".to_owned())), ..good.clone() };
+        let found = of(&silent);
+        assert!(found.len() == 2 && !found[1].fine && found[1].what.contains("last 60 s"), "{found:?}");
+        assert!(found[1].what.contains("no route") && found[1].remedy.ends_with("log+k"), "{found:?}");
+        let found = of(&WitnessState { contradiction: Some("it knows more".to_owned()), ..good });
+        assert!(found.len() == 3 && !found[1].fine && found[1].what == "it knows more" && found[2].fine, "{found:?}");
+        let after = GovernanceHealth { after_log: Some("audit/a@3".to_owned()), ..GovernanceHealth::default() };
+        assert!(findings(&after)[1].what.contains("audit/a@3"));
+    }
+
+    #[test]
+    fn a_profile_is_told_with_what_it_does_not_check() {
+        let found = findings(&GovernanceHealth { profile: NodeProfile::Regulated, ..GovernanceHealth::default() });
+        assert!(found.len() == 2 && found[0].what.ends_with("labels decide"), "{found:?}");
+        assert!(found[1].fine && found[1].what.contains("does not check"), "{found:?}");
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! What waits for the yes of a person: calls of agents, steps of workflows of all groups, releases in all registries.
 
+use std::collections::BTreeMap;
+
 use althing_coordination::Reader;
 use althing_coordination::machine::group::Group;
 use althing_coordination::machine::read_scope::ReadScope;
 use althing_coordination::machine::workflow::{Run, RunState, StepState};
 use althing_governance::PendingAsk;
+use althing_governance::machine::delivery::DeliveryTrouble;
 use althing_protocol::group::GroupId;
+use althing_protocol::hex;
 use futures::future::join_all;
 
 use crate::operations::Operations;
@@ -16,6 +20,8 @@ use crate::registries::Pending;
 pub struct PendingWork {
     /// Calls of agents here, the oldest first.
     pub calls: Vec<PendingAsk>,
+    /// Who could not be told of one of these, by its id.
+    pub untold: BTreeMap<String, Vec<DeliveryTrouble>>,
     /// Steps of workflows that ask, group by group.
     pub steps: Vec<PendingStep>,
     /// Releases that wait for approvals, registry by registry.
@@ -73,7 +79,7 @@ pub struct PendingGap {
 
 /// Asks everywhere. Registries are asked at the same time; one that does not answer hides nothing of the others.
 pub async fn pending(node: &Operations) -> PendingWork {
-    let mut work = PendingWork { calls: node.governance.pending(), ..PendingWork::default() };
+    let mut work = PendingWork { calls: node.governance.pending(), untold: untold(node), ..PendingWork::default() };
     for group in node.groups.list().iter().filter(|group| group.standing == "member") {
         match Reader::of(&node.groups, group.id).look(|state, scope| asking(group.id, state, scope)) {
             Ok(steps) => work.steps.extend(steps),
@@ -90,6 +96,13 @@ pub async fn pending(node: &Operations) -> PendingWork {
         }
     }
     work
+}
+
+/// Who could not be told of what waits.
+fn untold(node: &Operations) -> BTreeMap<String, Vec<DeliveryTrouble>> {
+    let open = node.governance.open_questions().into_iter();
+    let troubles = open.map(|question| (hex(&question.id), node.delivery.troubles(&question)));
+    troubles.filter(|(_, troubles)| !troubles.is_empty()).collect()
 }
 
 /// The steps that ask of the runs that are shown here.
@@ -170,7 +183,7 @@ mod tests {
         let (node, _owner) = started(folder.path()).await;
         let work = pending(&node).await;
         assert!(work.calls.is_empty() && work.steps.is_empty() && work.releases.is_empty(), "{work:?}");
-        assert_eq!(work.unread, []);
+        assert_eq!((work.unread, work.untold.len()), (Vec::new(), 0));
         node.shut_down().await;
     }
 }

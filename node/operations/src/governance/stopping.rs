@@ -2,6 +2,7 @@
 //! they are revoked, for everybody.
 
 use althing_discovery::Query;
+use althing_governance::{OwnerChange, records};
 use althing_node::{NameHolder, Node, NodeError, end_revoked};
 use althing_protocol::object::{OrderSubject, OrderWord};
 use althing_protocol::{AgentId, PublicKey};
@@ -49,6 +50,14 @@ pub async fn stop(node: &Node, target: &StopTarget, revoke: bool) -> Result<Stop
             (OrderSubject::Agent(agent.name().to_owned(), word), word, is_known(node, &agent)?)
         }
     };
+    let what = if revoke { "revoking" } else { "stopping" };
+    let after = match target {
+        StopTarget::All => "all agents",
+        StopTarget::Agent(agent) => agent,
+    };
+    let change = OwnerChange { what, agent: None, before: "", after };
+    // What is stopped must stop, also where nothing can be recorded.
+    records::change_in_any_case(&node.governance, change).await;
     let report = node.orders.give(subject, &owner).await?;
     // Their turns end before this is answered; no effect of theirs was permitted since the order was given.
     end_revoked(&node.agents).await;

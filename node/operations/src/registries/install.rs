@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use althing_node::Agents;
+use althing_governance::{Act, admit};
 use althing_node::revocations::{InstalledRow, remove_folder};
+use althing_node::{Agents, NodeError};
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
 use althing_protocol::{AgentId, CallerId, Digest, PublisherId, near};
 use althing_registry_client::{
@@ -322,8 +323,8 @@ impl Installing<'_> {
         data: Option<&Path>,
         offer: &Offer,
     ) -> Result<Option<AgentId>, RegistriesError> {
-        let name = &offer.name;
-        let _installing = self.0.installing.lock().await;
+        let (name, _installing) = (&offer.name, self.0.installing.lock().await);
+        offer.admitted(agents).await?;
         let SharedFile::Agent(file) = &offer.file else {
             self.0.workflows().install(agents, data, offer).await?;
             return Ok(None);
@@ -382,8 +383,8 @@ impl Installing<'_> {
         data: Option<&Path>,
         offer: &Offer,
     ) -> Result<Option<AgentId>, RegistriesError> {
-        let name = &offer.name;
-        let _installing = self.0.installing.lock().await;
+        let (name, _installing) = (&offer.name, self.0.installing.lock().await);
+        offer.admitted(agents).await?;
         let (before, is_agent) = self.installed(name)?;
         let file = match &offer.file {
             SharedFile::Agent(file) if is_agent => file.as_ref().clone(),
@@ -433,6 +434,16 @@ impl Installing<'_> {
 }
 
 impl Offer {
+    /// Asks the owner's policies whether the release may be installed.
+    ///
+    /// # Errors
+    /// [`NodeError::Forbidden`].
+    async fn admitted(&self, agents: &Agents) -> Result<(), NodeError> {
+        let version = self.version.to_string();
+        let act = Act::Install { release: &self.agent, version: &version, registry: &self.registry };
+        Ok(admit(&agents.governance, &act).await?)
+    }
+
     /// Writes its files into a new folder below `data`; gives the folder.
     ///
     /// # Errors

@@ -25,6 +25,9 @@ const META: Family = Family("witness.meta");
 /// The key in [`META`] of the name of the witness, since it began.
 const BEGUN: &[u8] = b"begun";
 
+/// Checkpoints of one log that are signed in a second: each may wait for the disk, and a log that wants more asks for its newest.
+pub const SIGNED_PER_SECOND_MAX: u32 = 64;
+
 /// All families of a witness.
 pub const FAMILIES: [Family; 3] = [SIGNED, EVIDENCE, META];
 
@@ -77,6 +80,11 @@ pub enum WitnessError {
     /// It may not be.
     #[error(transparent)]
     Refused(#[from] WitnessRefusal),
+    /// It asked too often.
+    #[error(
+        "this witness signs at most {SIGNED_PER_SECOND_MAX} checkpoints of {0:?} in a second: ask for the newest one in a second"
+    )]
+    Often(String),
     /// What was signed last cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -106,8 +114,8 @@ pub struct Witness {
     note_key: NoteKey,
     logs: BTreeMap<String, NoteKey>,
     clock: Clock,
-    /// Held from the look at what was signed last until the next is on disk.
-    signing: tokio::sync::Mutex<()>,
+    /// Held from the look at what was signed last until the next is on disk: in which second each log asked last, and how often.
+    signing: tokio::sync::Mutex<BTreeMap<String, (u64, u32)>>,
 }
 
 impl Witness {
@@ -165,7 +173,9 @@ impl Witness {
             log.cloned()
         })?;
         let log = log.expect("its signature was verified");
-        let _signing = self.signing.lock().await;
+        let mut signing = self.signing.lock().await;
+        // Only what the log itself signed counts: nobody else uses its part up.
+        take_part(&mut signing, log.name(), (self.clock)() / 1_000)?;
         let known = self.known(log)?;
         let head = known.as_ref().map_or_else(Head::default, |known| known.head);
         if let Err(refusal) = asked.goes_on(&checkpoint, head) {
@@ -215,6 +225,35 @@ impl Witness {
     }
 }
 
+/// Counts a question of a log in this second.
+fn take_part(parts: &mut BTreeMap<String, (u64, u32)>, log: &str, second: u64) -> Result<(), WitnessError> {
+    let (last, count) = parts.entry(log.to_owned()).or_default();
+    if *last != second {
+        (*last, *count) = (second, 0);
+    }
+    if *count == SIGNED_PER_SECOND_MAX {
+        return Err(WitnessError::Often(log.to_owned()));
+    }
+    *count += 1;
+    Ok(())
+}
+
 fn opened(row: &[u8], log: &NoteKey) -> Option<Checkpoint> {
     Checkpoint::open(std::str::from_utf8(row).ok()?, log).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_asks_too_often_waits_for_the_next_second_and_others_do_not() {
+        let mut parts = BTreeMap::new();
+        for _ in 0..SIGNED_PER_SECOND_MAX {
+            take_part(&mut parts, "a", 7).expect("it has a part");
+        }
+        assert!(matches!(take_part(&mut parts, "a", 7), Err(WitnessError::Often(log)) if log == "a"));
+        take_part(&mut parts, "b", 7).expect("another log has a part of its own");
+        take_part(&mut parts, "a", 8).expect("it is another second");
+    }
 }

@@ -67,7 +67,7 @@ fn all() -> Vec<Command> {
         Command::Start(claim),
         Command::Decline(Decline { claim, reason: reason.clone() }),
         Command::Renew(claim),
-        Command::Complete(Complete { claim, result: Content::Reference(reference()), label: None }),
+        Command::Complete(Complete { claim, result: Content::Reference(reference()), label: None, verified: None }),
         Command::Fail(Fail { claim, reason, retry: true }),
         Command::Steal(Steal { task: id(1), from: key().public() }),
         Command::Cancel(id(1)),
@@ -127,7 +127,7 @@ fn other_commands_over_a_bound_are_refused() {
     for command in [
         Command::Decline(Decline { claim, reason: long.clone() }),
         Command::Fail(Fail { claim, reason: long, retry: false }),
-        Command::Complete(Complete { claim, result: large, label: None }),
+        Command::Complete(Complete { claim, result: large, label: None, verified: None }),
         Command::Define(Define { resource: none.clone(), rule: ConflictRule::First }),
         Command::Vote(Choice { resource: none.clone(), task: id(1) }),
         Command::Decide(Choice { resource: none, task: id(1) }),

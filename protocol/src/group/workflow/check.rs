@@ -169,6 +169,9 @@ impl Checking<'_> {
         let Action::Task(job) = &self.step.action else { return Ok(()) };
         let needs = |error: ObjectError| self.wrong("needs", error.to_string());
         job.needs.check().or_else(needs)?;
+        if job.verify == Some(false) {
+            return self.wrong("verify", "write `verify: true`, or leave it out");
+        }
         if !(1..=WORK_ATTEMPTS_MAX).contains(&job.attempts_max) {
             return self.wrong("attempts", format!("a step has 1 to {WORK_ATTEMPTS_MAX} attempts"));
         }

@@ -32,7 +32,7 @@ pub(super) fn start(target: Target) -> BoxFuture<'static, ()> {
             let command = match rng.random_range(0..5) {
                 0 | 1 => {
                     let result = Content::Inline(b"a lie".to_vec().into());
-                    Command::Complete(Complete { claim, result, label: None })
+                    Command::Complete(Complete { claim, result, label: None, verified: None })
                 }
                 2 => Command::Fail(Fail { claim, reason: reason(), retry: false }),
                 3 => Command::Decline(Decline { claim, reason: reason() }),

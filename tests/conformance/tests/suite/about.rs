@@ -15,7 +15,8 @@ async fn node() -> Node {
 
 /// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, and nobody
 /// issues tokens.
-const REFUSED: [(&str, &str, u16, &str); 7] = [
+const REFUSED: [(&str, &str, u16, &str); 8] = [
+    ("get", "/osi.yaml", 404, ""),
     ("get", "/things/{agent}/tools/{tool}", 404, "TOOL_UNKNOWN"),
     ("get", "/things/{agent}/tools/{tool}/model", 404, "TOOL_UNKNOWN"),
     ("post", "/things/{agent}/tools/{tool}/actions/{action}", 404, "TOOL_UNKNOWN"),

@@ -1,6 +1,7 @@
 //! Work that a group shares out, in virtual time: each task is completed once, whoever is killed.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use althing_conformance::groups::{GroupNode, Owner, echo_task, group_of, leader, task_id};
@@ -117,7 +118,7 @@ async fn a_result_under_an_old_token_is_refused() {
     is_live();
     let result = Content::Inline(b"late".to_vec().into());
     let claim = Claim { task: task_id(1), token: old };
-    let late_result = Command::Complete(Complete { claim, result, label: None });
+    let late_result = Command::Complete(Complete { claim, result, label: None, verified: None });
     let refused = late.groups.command(id, late_result).await.expect_err("it is fenced");
     assert!(
         matches!(refused, GroupError::Refused(Refusal::Fenced { current }) if current == new),
@@ -158,6 +159,31 @@ async fn a_worker_that_starts_again_goes_on_under_its_token() {
     nodes[at].completed(id, &[task_id(1)]).await;
     let ended = nodes[at].task(id, task_id(1), |task| (task.state, task.token, task.attempt));
     assert_eq!(ended, (State::Completed, token, 1), "the group gave it to nobody else");
+    assert_eq!(*worker.effects.lock().expect("no panic"), [(task_id(1), token)], "its effect was had once");
+    completions(&nodes, &[task_id(1)], id);
+}
+
+/// P-115: a node that starts again does not give up what it worked on because its agents are not there yet.
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_agents_start_late_keeps_its_task_until_they_are_there() {
+    let net = net();
+    let (mut nodes, id) = group_of(&net, 3).await;
+    let lease_ms = 20_000;
+    let (at, token) = busy_member(&nodes, id, lease_ms).await;
+    let worker = nodes[at].worker.clone();
+    worker.starting.store(true, Ordering::Relaxed);
+    let begun = worker.begun.lock().expect("no panic").len();
+    let (secret, kept) = nodes.remove(at).crash(&net).await;
+    nodes.insert(at, GroupNode::restart(&net, &secret, &Owner::new(101), kept, worker.clone()).await);
+    // Longer than its lease, which is extended meanwhile.
+    tokio::time::sleep(Duration::from_millis(lease_ms * 3)).await;
+    let held = nodes[(at + 1) % 3].task(id, task_id(1), |task| (task.state, task.token, task.attempt));
+    assert_eq!(held, (State::Working, token, 1), "nobody else was given it");
+    assert_eq!(worker.begun.lock().expect("no panic").len(), begun, "nobody knows yet whether it goes on");
+    worker.starting.store(false, Ordering::Relaxed);
+    nodes[at].completed(id, &[task_id(1)]).await;
+    let ended = nodes[at].task(id, task_id(1), |task| (task.state, task.token, task.attempt));
+    assert_eq!(ended, (State::Completed, token, 1));
     assert_eq!(*worker.effects.lock().expect("no panic"), [(task_id(1), token)], "its effect was had once");
     completions(&nodes, &[task_id(1)], id);
 }

@@ -10,13 +10,14 @@ use althing_e2e::world::World;
 use althing_e2e::{COMMAND_MAX, Machine, Node, Running, binary, until};
 
 /// The documents, in reading order.
-const DOCUMENTS: [&str; 20] = [
+const DOCUMENTS: [&str; 21] = [
     "README.md",
     "docs/a2a.md",
     "docs/getting-started.md",
     "docs/wot.md",
     "docs/agents.md",
     "docs/sessions.md",
+    "docs/rollouts.md",
     "docs/governance.md",
     "docs/mcp.md",
     "docs/routing.md",

@@ -1,5 +1,6 @@
 //! Programs reach the hosts that their files name and no others, and the node puts secrets in, which no program ever has.
 
+mod policies;
 mod scheduled;
 
 use std::fs::File;

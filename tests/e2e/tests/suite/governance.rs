@@ -266,3 +266,50 @@ fn a_program_that_cannot_resume_is_denied_when_its_node_starts_again() {
     assert_eq!(machine.run(&["approve", &id, "--yes"]).code, 4);
     assert_eq!(station.counts("program"), [0; STEPS]);
 }
+
+#[test]
+fn a_standing_yes_is_listed_and_taken_back_and_what_happened_to_the_agent_is_on_record() {
+    let station = Station::new();
+    let teller = Teller::of("standing");
+    let machine = &teller.machine;
+    let node = teller.begin_with(&asking(&station));
+    assert_eq!(machine.json(&["consents"]), json!({ "consents": [] }));
+    let task = teller.is_told(&node);
+    waits_for_people(&node, &task);
+    let first = althing_e2e::text(&pending(&teller)["id"]);
+    let listed = machine.run(&["pending"]).stdout;
+    let until = listed.split_whitespace().find(|word| word.len() == 20 && word.ends_with('Z')).expect("its end");
+    machine.json(&["approve", &first, "--yes", "--standing", "5", "--until", until]);
+    let list = machine.json(&["consents"]);
+    let [one] = list["consents"].as_array().expect("a list").as_slice() else { panic!("{list}") };
+    assert!(one["action"] == "count/add" && one["left"].as_u64().is_some_and(|left| left > 0), "{one}");
+    let id = althing_e2e::text(&one["id"]);
+    let shown = machine.run(&["consents", "withdraw", &id]);
+    assert!(shown.code == 5 && shown.stderr.contains("count/add") && shown.stderr.contains("--yes"), "{shown:?}");
+    assert_eq!(machine.json(&["consents", "withdraw", &id[..8], "--yes"])["id"], json!(id));
+    assert_eq!(machine.json(&["consents"]), json!({ "consents": [] }));
+    assert_eq!(machine.run(&["consents", "withdraw", &id, "--yes"]).code, 4, "it is gone");
+
+    let second = next(&teller, &first);
+    machine.json(&["deny", &second, "--yes"]);
+    completed(&node, &task);
+    machine.run(&["agent", "remove", "teller"]);
+    let words = |stage: &str| {
+        let list = machine.json(&["audit", "query", "--stage", stage]);
+        let entries = list["entries"].as_array().expect("a list").clone();
+        let said = entries.iter().map(|entry| entry["action"].as_str().unwrap_or_default().to_owned());
+        said.collect::<Vec<String>>()
+    };
+    until_on_record(&words);
+    assert!(words("turn").is_empty(), "the turn has other entries");
+}
+
+/// The agent was added, started and removed, and the standing yes was taken back.
+fn until_on_record(words: &dyn Fn(&str) -> Vec<String>) {
+    until(SOON, "all of it is on record", || {
+        let changed = words("changed");
+        ["adding", "removing", "standing yes"].iter().all(|what| changed.iter().any(|action| action == what))
+            && words("started").len() == 1
+            && words("ended").len() == 1
+    });
+}

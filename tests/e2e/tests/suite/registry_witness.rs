@@ -1,44 +1,13 @@
 //! A registry with a witness, each a program of its own; and a registry beside a node.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use althing_e2e::registry::{RegistryProcess, program};
+use althing_e2e::registry::{RegistryProcess, WitnessProcess, program};
 use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running, cast, until};
 
 /// A witness that was down is asked again within this: at most 30 seconds.
 const ASKED_AGAIN: Duration = Duration::from_secs(45);
-
-/// A witness that runs.
-struct WitnessProcess {
-    running: Running,
-    at: String,
-    key: String,
-    /// What it says of the log.
-    log: String,
-}
-
-impl WitnessProcess {
-    fn start(machine: &Machine, data: &Path, log: &str, listen: &str) -> WitnessProcess {
-        let mut command = machine.command(&program());
-        command.arg("witness").arg("--data").arg(data).args(["--log", log, "--listen", listen]);
-        let mut running = Running::start(&mut command);
-        let mut said = Vec::new();
-        while said.len() < 4 {
-            let Some(line) = running.line(COMMAND_MAX) else { panic!("no witness: {:?}", running.end(COMMAND_MAX)) };
-            said.push(line);
-        }
-        let word = |name: &str| {
-            let line = said.iter().find_map(|line| line.strip_prefix(name));
-            line.unwrap_or_else(|| panic!("it does not say its {name}: {said:?}")).trim().to_owned()
-        };
-        WitnessProcess { at: word("at"), key: word("key"), log: word("log"), running }
-    }
-
-    fn listens(&self) -> String {
-        self.at.rsplit('/').next().expect("an address").to_owned()
-    }
-}
 
 fn said(outcome: &Outcome) -> String {
     format!("{}{}", outcome.stdout, outcome.stderr)

@@ -197,6 +197,9 @@ fn a_call_in_doubt_is_told_everywhere_and_never_repeated_however_often_the_node_
     for (command, code) in [
         (&["session", "resume", "no-such-task", "--again", &number][..], 4),
         (&["session", "resume", &task, "--again", &other], 5),
+        (&["session", "resume", "no-such-task", "--from", &number], 4),
+        (&["session", "resume", &task, "--from", &number], 5),
+        (&["session", "resume", &task, "--from", &number, "--failed", &number], 2),
         (&["session", "resume", &task], 2),
         (&["session", "resume", &task, "--done", &number, "no-such-file"], 2),
         (&["session", "resume", &task, "--again", &number, "--failed", &number], 2),

@@ -285,6 +285,49 @@ fn a_contract_says_what_traces_tell() {
     assert_eq!(told, ["", "between us"], "{all:?}");
 }
 
+/// The names are those of OpenTelemetry's conventions for GenAI.
+#[test]
+fn verdicts_of_gates_are_events_of_the_spans_of_their_turns() {
+    let (collector, exported) = collector();
+    let machine = configured(&collector);
+    let node = machine.up_alone(&[]);
+    let verify = "verify: { schema: { output: { type: object } } } }";
+    machine.add(
+        "judged",
+        &cast::echo("judged", "own").replace("{ latency: srt } }", &format!("{{ latency: srt }}, {verify}")),
+    );
+    assert_eq!(machine.run(&["call", "judged", "{}"]).code, 0);
+    assert_ne!(machine.run(&["call", "judged", "quicksand"]).code, 0);
+    node.running.signal(Signal::SIGTERM);
+    node.running.end(COMMAND_MAX);
+    let mut turns = Vec::new();
+    while turns.len() < 2 {
+        let export = exported.recv_timeout(SOON).expect("not all was exported");
+        if export.path == "/v1/traces" {
+            let scopes = nested(&export.body, 1).into_iter().flat_map(|of_resource| nested(of_resource, 2));
+            let spans = scopes.flat_map(|of_scope| nested(of_scope, 2));
+            turns.extend(spans.filter(|span| field(&fields(span), 5) == b"turn").map(<[u8]>::to_vec));
+        }
+    }
+    // The events of a span (11), their names (2) and attributes (3).
+    let told = |turn: &Vec<u8>| {
+        let events = nested(turn, 11);
+        let [event] = &events[..] else { panic!("one verdict: {}", events.len()) };
+        assert_eq!(utf8(field(&fields(event), 2)), "gen_ai.evaluation.result");
+        let attributes = nested(event, 3).into_iter().map(fields);
+        let pair =
+            |attribute: Vec<(u64, &[u8])>| (utf8(field(&attribute, 1)), utf8(field(&fields(field(&attribute, 2)), 1)));
+        let told: BTreeMap<String, String> = attributes.map(pair).collect();
+        let of = |name: &str| told.get(&format!("gen_ai.evaluation.{name}")).cloned().unwrap_or_default();
+        (of("score.label"), of("name"), of("explanation"))
+    };
+    let mut verdicts: Vec<(String, String, String)> = turns.iter().map(told).collect();
+    verdicts.sort();
+    let [(fail, gate, why), (pass, ..)] = &verdicts[..] else { panic!("{verdicts:?}") };
+    assert_eq!((fail.as_str(), gate.as_str(), pass.as_str()), ("fail", "schema", "pass"));
+    assert!(why.contains("GATE_REFUSED") && !why.contains("quicksand"), "{why}");
+}
+
 /// The metrics that the documentation names.
 fn documented() -> BTreeSet<String> {
     let rows = DOCUMENT.lines().skip_while(|line| !line.starts_with("| metric |")).skip(2);

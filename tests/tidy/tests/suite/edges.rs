@@ -4,7 +4,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::collections::BTreeSet;
 
 const RULE: &str = "ARCHITECTURE.md: a layer may import the layers below it, and nothing above: l1 and l2 (not each other), l3, \
-then `call`, l4 and l7, `calls`, `composition`, `operations`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, \
+then `call`, l4, l7 and l6, `calls`, `composition`, `operations`, `gateway` with its leaves, then `althing` with its leaves. `protocol`, \
 `store`, `fetch` and `failure` import no other crate of the workspace, `thing-descriptions` imports `protocol` (an agent file \
 contains a contract), and so do `edge` and `policy` (L7's leaf); `api` imports these and `failure` (types alone). A new edge \
 is a decision: record it there, then list it in tests/tidy/tests/suite/edges.rs";
@@ -44,6 +44,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-store",
             "althing-td",
         ],
+    ),
+    (
+        "althing-verification",
+        &["althing-execution", "althing-protocol", "althing-session", "althing-store", "althing-td"],
     ),
     ("althing-policy", &["althing-protocol"]),
     ("althing-failure", &[]),
@@ -147,6 +151,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-protocol",
             "althing-store",
             "althing-td",
+            "althing-verification",
         ],
     ),
     (
@@ -166,6 +171,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-store",
             "althing-td",
             "althing-things",
+            "althing-verification",
         ],
     ),
     (

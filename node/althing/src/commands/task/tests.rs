@@ -20,6 +20,7 @@ fn summary(state: WorkState) -> TaskSummary {
         stolen: 0,
         handed_over: 0,
         why: None,
+        verified: None,
     }
 }
 
@@ -100,6 +101,9 @@ fn a_task_is_shown_with_what_there_is_of_it() {
         waits_for: None,
     };
     assert_eq!(dependencies(&deps), "0a  blocked  a.b\ndepends on:\n  0b    \nneeded by: nothing");
+    let of = |verified| TaskLink::Summary(Box::new(TaskSummary { verified, ..summary(WorkState::Completed) }));
+    let said = dependencies(&TaskDependencies { depends_on: vec![of(Some(true)), of(Some(false))], ..deps });
+    assert!(said.contains("depends on:\n  0a  completed  a.b\n  0a  completed  a.b  not verified\n"), "{said}");
 }
 
 #[test]

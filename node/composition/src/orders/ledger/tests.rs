@@ -1,7 +1,9 @@
-use althing_protocol::{KeyLog, SecretKey, keylog};
+use althing_protocol::{KeyLog, SecretKey, digest, keylog};
 use althing_store::MemoryStore;
+use futures::future::BoxFuture;
 
 use super::*;
+use crate::orders::PolicySets;
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
@@ -24,7 +26,7 @@ fn stop() -> OrderSubject {
 
 #[tokio::test]
 async fn an_order_holds_at_once_and_over_a_restart_and_is_signed_anew_with_the_owner_s_next_key() {
-    let (store, before) = (Arc::new(MemoryStore::new(&[ORDERS])), owner());
+    let (store, before) = (Arc::new(MemoryStore::new(&[ORDERS, FOLLOWED])), owner());
     let orders = opened(&store, &before, NOW_MS).expect("an empty store");
     let echo = AgentId::new(before.id(), "echo").expect("a name");
     assert_eq!(orders.why_stopped(&echo), None);
@@ -46,7 +48,7 @@ async fn an_order_holds_at_once_and_over_a_restart_and_is_signed_anew_with_the_o
 
 #[tokio::test]
 async fn a_row_that_cannot_be_read_keeps_a_node_from_starting_with_a_stopped_agent() {
-    let (store, owner) = (Arc::new(MemoryStore::new(&[ORDERS])), owner());
+    let (store, owner) = (Arc::new(MemoryStore::new(&[ORDERS, FOLLOWED])), owner());
     let mut batch = Batch::new();
     batch.put(ORDERS, format!("{} echo", owner.id()), b"noise".as_slice());
     store.write(batch, Durability::Synced).await.expect("it is written");
@@ -54,9 +56,69 @@ async fn a_row_that_cannot_be_read_keeps_a_node_from_starting_with_a_stopped_age
     assert!(refused.contains("echo") && refused.contains("what is kept of orders"), "{refused}");
 }
 
+/// Policy sets in memory.
+#[derive(Clone, Default)]
+struct Sets(Arc<Mutex<Vec<String>>>);
+
+impl Sets {
+    fn now(&self) -> Option<String> {
+        self.0.lock().expect("no holder panics").last().cloned()
+    }
+}
+
+impl PolicySets for Sets {
+    fn in_force(&self) -> Option<Digest> {
+        self.now().map(|text| digest(text.as_bytes()))
+    }
+
+    fn text(&self, wanted: &Digest) -> Option<String> {
+        self.0.lock().expect("no holder panics").iter().find(|text| digest(text.as_bytes()) == *wanted).cloned()
+    }
+
+    fn load(&self, text: String) -> BoxFuture<'_, Result<(), String>> {
+        self.0.lock().expect("no holder panics").push(text);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn an_older_set_takes_the_place_of_no_newer_one_after_a_restart_either() {
+    let (store, owner, sets) = (Arc::new(MemoryStore::new(&[ORDERS, FOLLOWED])), owner(), Sets::default());
+    let orders = opened(&store, &owner, NOW_MS).expect("an empty store");
+    orders.follow_policy_sets(Box::new(sets.clone()));
+    sets.load("older".to_owned()).await.expect("it is loaded");
+    orders.give_policy_set(&owner).await.expect("it is ordered");
+    orders.adopt_set().await;
+    // Nobody could be told of this one: the order about the older set is the newest one.
+    let load = async { sets.load("newer".to_owned()).await };
+    orders.put_in_force(load).await.expect("it is loaded");
+    orders.adopt_set().await;
+    assert_eq!(sets.now().as_deref(), Some("newer"));
+    let again = opened(&store, &owner, NOW_MS + 1).expect("readable");
+    again.follow_policy_sets(Box::new(sets.clone()));
+    again.adopt_set().await;
+    assert_eq!(sets.now().as_deref(), Some("newer"), "after a restart too");
+    let mut batch = Batch::new();
+    batch.put(FOLLOWED, POLICY_SET, b"noise".as_slice());
+    store.write(batch, Durability::Synced).await.expect("it is written");
+    assert!(opened(&store, &owner, NOW_MS).is_err(), "else an older one could be loaded");
+}
+
+#[tokio::test]
+async fn what_was_ordered_before_somebody_loaded_another_set_is_older() {
+    let (store, owner, sets) = (Arc::new(MemoryStore::new(&[ORDERS, FOLLOWED])), owner(), Sets::default());
+    let orders = opened(&store, &owner, NOW_MS).expect("an empty store");
+    orders.follow_policy_sets(Box::new(sets.clone()));
+    sets.0.lock().expect("no holder panics").push("ordered".to_owned());
+    orders.give_policy_set(&owner).await.expect("it is ordered");
+    orders.put_in_force(async { sets.load("newer".to_owned()).await }).await.expect("it is loaded");
+    orders.adopt_set().await;
+    assert_eq!(sets.now().as_deref(), Some("newer"), "it was not followed before, and is not now");
+}
+
 #[test]
 fn what_is_verified_for_the_strangers_of_one_origin_is_bounded() {
-    let store = Arc::new(MemoryStore::new(&[ORDERS]));
+    let store = Arc::new(MemoryStore::new(&[ORDERS, FOLLOWED]));
     let orders = opened(&store, &owner(), NOW_MS).expect("an empty store");
     let flood: Origin = "flood".into();
     let done = (0..10_000).filter(|_| orders.admits(&flood, 2)).count();

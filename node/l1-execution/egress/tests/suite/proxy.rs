@@ -1,12 +1,13 @@
 //! The proxy: which hosts a program reaches through it, and how.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_egress::{Bounds, Event, Login, Outcome};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Host, Way, ask, head, listen, ok, tunnel};
+use crate::support::{AllBut, Host, Way, ask, head, listen, ok, tunnel};
 
 fn get(url: &str) -> String {
     format!("GET {url} HTTP/1.1\r\nHost: proxied\r\nConnection: close\r\n\r\n")
@@ -64,6 +65,32 @@ async fn a_host_that_the_file_does_not_name_is_denied_and_says_what_to_write() {
     let answer = ask(proxy, &get(&format!("http://other.example:{port}/"))).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("reached"), "{answer}");
     assert_eq!(way.events().pop(), Some(Event { host: "other.example".to_owned(), port, outcome: Outcome::Reached }));
+}
+
+#[tokio::test]
+async fn what_the_file_names_and_nobody_admits_is_not_even_looked_up() {
+    let decides = Arc::new(AllBut { host: "closed.example", asked: Mutex::default() });
+    let way = Way::open().asking(decides.clone());
+    ["closed.example", "open.example"].into_iter().for_each(|name| way.names.answer(name, "127.0.0.1"));
+    let host = Host::new(|_| ok("", "reached")).await;
+    let port = host.at.port();
+    let (proxy, _) = way.proxy(&[&format!("closed.example:{port}"), &format!("open.example:{port}")]).await;
+    for request in [connect(&format!("closed.example:{port}")), get(&format!("http://closed.example:{port}/"))] {
+        let answer = ask(proxy, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("closed\" forbids it"), "{request}{answer}");
+        let why = "the rule \"closed\" forbids it".to_owned();
+        assert_eq!(way.outcomes().pop(), Some(Outcome::Forbidden { why }));
+    }
+    assert_eq!((way.names.asked(), host.count()), (0, 0));
+    let answer = ask(proxy, &get(&format!("http://open.example:{port}/"))).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let asked = |host: &str, method: Option<&str>| (host.to_owned(), port, method.map(str::to_owned));
+    let expected =
+        [asked("closed.example", None), asked("closed.example", Some("GET")), asked("open.example", Some("GET"))];
+    assert_eq!(*decides.asked.lock().expect("whole"), expected);
+    // What the file does not name is denied by it, and nobody else is asked.
+    ask(proxy, &connect("other.example:443")).await;
+    assert_eq!(decides.asked.lock().expect("whole").len(), expected.len());
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_egress::{Bounds, Egress, Event, Login, Outcome, Rules, Target};
+use althing_egress::{Admission, Attempt, Bounds, Egress, Event, Login, Outcome, Rules, Target};
 use althing_fetch::{Fetch, Net, Resolve};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -41,6 +41,21 @@ impl Resolve for Names {
     }
 }
 
+/// Admits everything but one host; keeps what it was asked.
+pub struct AllBut {
+    pub host: &'static str,
+    pub asked: Mutex<Vec<(String, u16, Option<String>)>>,
+}
+
+impl Admission for AllBut {
+    fn admit<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Result<(), String>> {
+        let Attempt { host, port, method } = attempt;
+        self.asked.lock().expect("whole").push((host.to_owned(), port, method.map(str::to_owned)));
+        let is_closed = host == self.host;
+        async move { if is_closed { Err("the rule \"closed\" forbids it".to_owned()) } else { Ok(()) } }.boxed()
+    }
+}
+
 /// One program's way out, and what was told of it.
 pub struct Way {
     pub names: Arc<Names>,
@@ -64,6 +79,12 @@ impl Way {
     /// One on which hosts of this machine are reached, with the usual bounds.
     pub fn open() -> Way {
         Way::new(&["127.0.0.1"], Bounds::default())
+    }
+
+    /// The same, with somebody who decides.
+    pub fn asking(mut self, admission: Arc<dyn Admission>) -> Way {
+        self.egress = self.egress.asking(admission);
+        self
     }
 
     /// A proxy to these hosts.

@@ -251,9 +251,9 @@ async fn journals_of_tasks_that_ended_are_deleted_at_the_start_and_others_stay()
     let journals = Arc::new(Journals::new(store.clone()));
     let journal = open(&journals, "m");
     go(&journal, "mail/send", Effect::Final).await;
-    journals.sweep(|task| task == "t", |_| false).await.expect("readable");
+    journals.sweep(|task| task == "t", |_| false, 7).await.expect("readable");
     assert_eq!(store.rows(), 2);
-    journals.sweep(|_| false, |_| false).await.expect("readable");
+    journals.sweep(|_| false, |_| false, 7).await.expect("readable");
     assert_eq!(store.rows(), 0);
     assert!(store.inner.keys(SESSION_HEADS, Range::all(10)).expect("readable").is_empty());
 }

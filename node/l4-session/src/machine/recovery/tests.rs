@@ -4,7 +4,7 @@ use althing_protocol::{AgentId, PublisherId};
 use serde_json::Value;
 
 use super::*;
-use crate::machine::session::{Call, Next, SessionId, TurnId};
+use crate::machine::session::{Begin, Call, Next, SessionId, TurnId};
 
 /// A turn that began at second 1, whose call was about to be made then, if there is one.
 fn rows(effect: Option<Effect>) -> Result<TurnRows, Damage> {

@@ -3,7 +3,9 @@
 //! A session costs no row until something of it is journalled, and nothing of a node is in its name: it is the same wherever
 //! its agent is. A turn is one message of it. Bounds are in bytes of rows with their keys.
 
+mod call_digest;
 mod notes;
+mod recorded;
 mod replay_row;
 mod row;
 mod rows;
@@ -13,9 +15,11 @@ mod turn_tapes;
 
 use althing_protocol::{AgentId, Digest, digest, hex};
 
+pub use call_digest::call_digest;
 pub use notes::{NOTES_BYTES_MAX, NOTES_MS_MAX, NoteRows};
+pub use recorded::{RecordedStep, RecordedTurn, beginning, recorded};
 pub use row::{Begin, Choice, GroupAttempt, Head, HeadEnd, NotesHead};
-pub use rows::{Call, Damage, Doubt, Next, TurnRows};
+pub use rows::{Call, Damage, Doubt, Next, RestartError, TurnRows};
 pub use steps::{RowKind, RowSummary, summaries};
 pub use tape::Tape;
 pub use turn_tapes::{TurnTape, TurnTapes};
@@ -32,6 +36,9 @@ pub const PART_BYTES_MAX: usize = 256 << 10;
 pub const CHECKPOINT_PART_BYTES_MAX: usize = 3 << 19;
 /// How long a call stays in doubt until its task fails, milliseconds: a day. Who is called by a key remembers it for longer.
 pub const DOUBT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// How long a turn may go on anew from one of its steps that stopped where its agent did something else, milliseconds: a day.
+pub const RESTART_MS_MAX: u64 = DOUBT_MS_MAX;
 
 /// What digests of sessions, of turns and of calls begin with, so that none is ever that of another thing.
 const OF_SESSION: &[u8] = b"althing session\0";

@@ -55,6 +55,10 @@ pub enum RowBody {
     /// A note of the session: a row of none of its turns.
     #[n(6)]
     Note(#[n(0)] NoteRow),
+    /// The owner of the node has a turn that stopped go on anew from a step: what rows before say of that one and of later ones
+    /// counts no more.
+    #[n(7)]
+    Restart(#[n(0)] RestartRow),
 }
 
 /// With what a turn began: what it needs to begin again.
@@ -211,6 +215,27 @@ pub struct ResolvedRow {
     /// Who said it.
     #[n(2)]
     pub by: String,
+}
+
+/// A turn that stopped goes on anew from a step.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct RestartRow {
+    /// The number of that step.
+    #[n(0)]
+    pub step: u32,
+    /// In which version its agent is from now on.
+    #[n(1)]
+    pub version: String,
+    /// The hash of the manifest that it is bound to from now on.
+    #[n(2)]
+    pub binding: String,
+    /// Who said so.
+    #[n(3)]
+    pub by: String,
+    /// When that was, Unix milliseconds: a checkpoint is followed by the row once more.
+    #[n(4)]
+    pub said_ms: u64,
 }
 
 /// A note of the session.
@@ -375,6 +400,12 @@ pub struct HeadEnd {
     /// Bytes of its rows, with their keys.
     #[n(1)]
     pub bytes: u64,
+    /// Until when it may go on anew from one of its steps, Unix milliseconds, if it stopped where its agent did something else.
+    #[n(2)]
+    pub restart_ms: Option<u64>,
+    /// When its rows go though its task is there, Unix milliseconds; none if they stay with that.
+    #[n(3)]
+    pub gone_ms: Option<u64>,
 }
 
 /// The row that says that a session has notes.
@@ -429,6 +460,15 @@ impl Begin {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
+    }
+
+    /// That of the turn whose first row this is; none if it is not the first row of a turn.
+    #[must_use]
+    pub fn of_row(bytes: &[u8]) -> Option<Begin> {
+        match Row::peek(bytes)?.body {
+            RowBody::Begin(begin) => Some(*begin),
+            _ => None,
+        }
     }
 
     /// Reads what [`Begin::encode`] wrote.

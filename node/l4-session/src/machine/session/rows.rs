@@ -1,6 +1,7 @@
 //! The rows of one turn: what they say of its steps, and the rows that follow.
 
 mod checkpoint;
+mod restart;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,9 +10,12 @@ use althing_execution::tools::CallKind;
 use althing_protocol::{Digest, digest};
 use serde_json::Value;
 
+use super::call_digest::call_digest;
 use super::replay_row::ReadsRow;
-use super::row::{Begin, Choice, IntentRow, ResolvedRow, ResultRow, Row, RowBody, StepEffect, StepKind};
+use super::row::{Begin, Choice, IntentRow, ResolvedRow, RestartRow, ResultRow, Row, RowBody, StepEffect, StepKind};
 use super::{PART_BYTES_MAX, ROWS_MAX, TURN_BYTES_MAX, TurnId};
+
+pub use restart::RestartError;
 
 /// Bytes of a row's key.
 pub(super) const KEY_BYTES: u64 = 24;
@@ -33,17 +37,8 @@ impl Call {
     /// A step with these arguments.
     #[must_use]
     pub fn of(kind: CallKind, name: &str, arguments: &Value, effect: Effect) -> Call {
-        let text = match kind {
-            // The order of members says nothing, and not every program has one.
-            CallKind::Tool => {
-                let mut arguments = arguments.clone();
-                arguments.sort_all_objects();
-                arguments.to_string()
-            }
-            CallKind::Recall | CallKind::Model => arguments.to_string(),
-        };
-        let bytes = [&(name.len() as u64).to_be_bytes(), name.as_bytes(), text.as_bytes()].concat();
-        Call { kind: kind.into(), name: name.to_owned(), digest: digest(&bytes), effect: effect.into() }
+        let digest = call_digest(kind, name, arguments);
+        Call { kind: kind.into(), name: name.to_owned(), digest, effect: effect.into() }
     }
 
     /// Whether it is the same step. What it does if it is made twice may be declared otherwise by now.
@@ -145,6 +140,10 @@ pub struct TurnRows {
     pending: Vec<(u32, Vec<u8>)>,
     /// The numbers of rows that are not known to be deleted.
     dropped: Vec<u32>,
+    /// How the turn went on anew, if it did; the last time counts.
+    restart: Option<RestartRow>,
+    /// How many readings rows have by the last row of each step.
+    read_by: BTreeMap<u32, usize>,
 }
 
 impl Progress {
@@ -165,7 +164,7 @@ impl Progress {
     }
 }
 
-fn result_of(is_result: bool, whole: Vec<u8>) -> Result<Result<serde_json::Value, String>, &'static str> {
+pub(super) fn result_of(is_result: bool, whole: Vec<u8>) -> Result<Result<serde_json::Value, String>, &'static str> {
     const UNREADABLE: &str = "its result cannot be read";
     Ok(match is_result {
         true => Ok(serde_json::from_slice(&whole).map_err(|_| UNREADABLE)?),
@@ -204,6 +203,8 @@ impl TurnRows {
             unordered: None,
             pending: Vec::new(),
             dropped: Vec::new(),
+            restart: None,
+            read_by: BTreeMap::new(),
         }
     }
 
@@ -245,6 +246,7 @@ impl TurnRows {
                 RowBody::Resolved(resolved) => take_choice(&mut read, &resolved),
                 RowBody::Checkpoint(part) => read.take_checkpoint_part(&part, &mut parts),
                 RowBody::Reads(reads) => take_readings(&mut read, &reads),
+                RowBody::Restart(restart) => read.take_restart(restart),
                 RowBody::Note(_) => Err("it is a note, and no row of a turn"),
             };
             let at = read.seq;
@@ -580,7 +582,7 @@ fn unknown(seq: u32) -> JournalError {
     JournalError::Damaged { what: format!("step {seq}: the turn never reached it") }
 }
 
-fn given_up() -> StepOutcome {
+pub(super) fn given_up() -> StepOutcome {
     StepOutcome { result: Err(GIVEN_UP.to_owned()), tokens: 0, label: None }
 }
 
@@ -623,6 +625,7 @@ fn take_intent(rows: &mut TurnRows, row: IntentRow, at_ms: u64) -> Result<(), &'
     }
     let progress = Progress::of_intent(row.effect, at_ms);
     rows.steps.insert(row.step, StepRows { call, key: Some(row.key), callee: row.callee, progress });
+    rows.read_by.insert(row.step, rows.readings.len());
     Ok(())
 }
 
@@ -642,6 +645,7 @@ fn take_part(rows: &mut TurnRows, part: ResultRow, parts: &mut Option<Parts>) ->
         None => StepRows { call, key: None, callee: None, progress: Progress::UnderWay },
     };
     rows.steps.insert(part.step, StepRows { progress: Progress::Over(outcome), ..known });
+    rows.read_by.insert(part.step, rows.readings.len());
     Ok(())
 }
 

@@ -44,6 +44,8 @@ pub enum RowKind {
     Checkpoint,
     /// What clocks said.
     Reads,
+    /// The turn went on anew from that step.
+    Restart,
 }
 
 /// What the rows of a turn of a session say, with the number in each key; and the id of the message that began it.
@@ -76,6 +78,7 @@ fn summary(row: Row, bytes: u64) -> RowSummary {
         }
         RowBody::Resolved(resolved) => (RowKind::Resolved, Some(resolved.step), None, None, None),
         RowBody::Checkpoint(checkpoint) => (RowKind::Checkpoint, Some(checkpoint.step), None, None, checkpoint.label),
+        RowBody::Restart(restart) => (RowKind::Restart, Some(restart.step), None, None, None),
         // A note is a row of no turn.
         RowBody::Reads(_) | RowBody::Note(_) => (RowKind::Reads, None, None, None, None),
     };

@@ -1,4 +1,6 @@
 mod checkpoints;
+mod recorded;
+mod restarts;
 
 use std::collections::BTreeMap;
 

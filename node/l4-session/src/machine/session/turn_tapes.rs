@@ -14,6 +14,10 @@ pub struct TurnTape {
     pub ended_ms: u64,
     /// Bytes of its rows, with their keys.
     pub bytes: u64,
+    /// Until when it may go on anew from one of its steps, Unix milliseconds, if it stopped where its agent did something else.
+    pub restart_ms: Option<u64>,
+    /// When its rows go though its task is there, Unix milliseconds; none if they stay with that.
+    pub gone_ms: Option<u64>,
 }
 
 /// What the keys of a turn's rows begin with.
@@ -65,6 +69,34 @@ impl TurnTapes {
         all
     }
 
+    /// That of a task which may go on anew at that time, Unix milliseconds: the last one to end.
+    #[must_use]
+    pub fn restartable(&self, task: &str, now_ms: u64) -> Option<TurnKey> {
+        let (turn, tape) = self.of(task).pop()?;
+        tape.restart_ms.is_some_and(|until| now_ms < until).then_some(turn)
+    }
+
+    /// Whether one goes at some time though its task stays.
+    #[must_use]
+    pub fn has_expiring(&self) -> bool {
+        self.all.values().any(|tape| tape.gone_ms.is_some())
+    }
+
+    /// Takes those whose time is over: their rows are to be deleted.
+    #[must_use]
+    pub fn take_expired(&mut self, now_ms: u64) -> Vec<TurnKey> {
+        let is_over = |tape: &TurnTape| tape.gone_ms.is_some_and(|gone| gone <= now_ms);
+        let turns: Vec<TurnKey> =
+            self.all.iter().filter(|(_, tape)| is_over(tape)).map(|(turn, _)| turn.clone()).collect();
+        turns.iter().for_each(|turn| self.remove(turn));
+        turns
+    }
+
+    /// One is none any more: its turn goes on.
+    pub fn release(&mut self, turn: &[u8]) {
+        self.remove(turn);
+    }
+
     /// Whether rows with those keys are such a journal.
     #[must_use]
     pub fn has(&self, turn: &[u8]) -> bool {
@@ -72,7 +104,7 @@ impl TurnTapes {
     }
 
     fn remove(&mut self, turn: &[u8]) {
-        let Some((turn, TurnTape { task, ended_ms, bytes })) = self.all.remove_entry(turn) else { return };
+        let Some((turn, TurnTape { task, ended_ms, bytes, .. })) = self.all.remove_entry(turn) else { return };
         self.bytes = self.bytes.saturating_sub(bytes);
         if let Some(turns) = self.tasks.get_mut(&task) {
             turns.remove(&turn);
@@ -91,7 +123,28 @@ mod tests {
     use super::*;
 
     fn tape(task: u8, ended_ms: u64, bytes: u64) -> TurnTape {
-        TurnTape { task: task.to_string(), ended_ms, bytes }
+        TurnTape { task: task.to_string(), ended_ms, bytes, restart_ms: None, gone_ms: None }
+    }
+
+    #[test]
+    fn a_turn_that_stopped_may_go_on_anew_for_a_time_and_goes_when_that_is_over() {
+        let mut all = TurnTapes::default();
+        let stopped = TurnTape { restart_ms: Some(50), gone_ms: Some(50), ..tape(1, 10, 5) };
+        assert!(all.add(vec![1], stopped.clone()).is_empty());
+        // One that is recorded stays with its task.
+        assert!(all.add(vec![2], TurnTape { task: "2".to_owned(), gone_ms: None, ..stopped }).is_empty());
+        assert!(all.add(vec![3], tape(3, 10, 5)).is_empty());
+        assert_eq!((all.restartable("1", 49), all.restartable("1", 50)), (Some(vec![1]), None));
+        assert_eq!((all.restartable("2", 49), all.restartable("3", 49)), (Some(vec![2]), None));
+        assert!(all.take_expired(49).is_empty());
+        assert_eq!((all.take_expired(50), all.take_expired(50)), (vec![vec![1]], Vec::new()));
+        assert!(all.has(&[2]) && all.has(&[3]) && all.bytes == 10);
+        all.release(&[2]);
+        assert!(!all.has(&[2]) && all.restartable("2", 49).is_none());
+        // A turn that ended after it decides.
+        assert!(all.add(vec![4], TurnTape { restart_ms: Some(50), ..tape(5, 10, 5) }).is_empty());
+        assert!(all.add(vec![5], tape(5, 11, 5)).is_empty());
+        assert_eq!(all.restartable("5", 20), None);
     }
 
     #[test]

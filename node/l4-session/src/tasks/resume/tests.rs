@@ -2,6 +2,7 @@
 
 mod parked;
 mod recorded;
+mod restart;
 mod sealed;
 mod tenures;
 
@@ -51,6 +52,9 @@ type Keys = BTreeMap<usize, Vec<[u8; 32]>>;
 static WORLDS: Mutex<BTreeMap<u64, Keys>> = Mutex::new(BTreeMap::new());
 static NEXT_WORLD: AtomicU64 = AtomicU64::new(0);
 
+/// From which step on the agent does something else than before, by the number of the world.
+static OTHERS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+
 /// The calls of one world.
 fn calls(world: u64) -> Keys {
     WORLDS.lock().expect("nobody panics with it").get(&world).cloned().unwrap_or_default()
@@ -66,14 +70,14 @@ impl Agent for Worker {
         Box::pin(async move {
             let journal =
                 turn.parameters.rights.journal.clone().ok_or_else(|| AgentError::Failed("none".to_owned()))?;
-            let failed = |error: althing_execution::journal::JournalError| AgentError::Failed(error.to_string());
+            let other = OTHERS.lock().expect("nobody panics with it").get(&self.world).copied().unwrap_or(usize::MAX);
             let mut said = Vec::new();
             for (number, effect) in STEPS.into_iter().enumerate() {
-                let arguments = json!({ "step": number });
+                let arguments = if number < other { json!({ "step": number }) } else { json!({ "other": number }) };
                 let gate = parked::gate(self.world, number);
                 let step =
                     Step { kind: CallKind::Tool, name: "count/add", arguments: &arguments, effect, callee: None, gate };
-                let outcome = match journal.step(step).await.map_err(failed)? {
+                let outcome = match journal.step(step).await? {
                     NextStep::Replayed(outcome) => outcome,
                     NextStep::Denied(denied) => StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None },
                     NextStep::Ask(ask) => return Err(AgentError::Parked(ask.rest())),
@@ -88,7 +92,7 @@ impl Agent for Worker {
                             keys.len()
                         };
                         let outcome = StepOutcome { result: Ok(json!(times)), tokens: 0, label: None };
-                        journal.done(intent, &outcome, permit.rows).await.map_err(failed)?;
+                        journal.done(intent, &outcome, permit.rows).await?;
                         outcome
                     }
                 };

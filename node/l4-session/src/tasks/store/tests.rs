@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::journal::{RowSeal, SESSION_HEADS, SESSION_ROWS};
+use crate::journal::SESSION_HEADS;
 use crate::machine::record::{RECORD_BYTES_MAX, WORKING_BYTES_MAX};
 use crate::machine::session::SessionId;
 use crate::machine::size::stored_bytes;
@@ -292,8 +292,9 @@ proptest! {
             let mut batch = Batch::new();
             batch.put(TASKS, encoded.id.as_bytes(), encoded.bytes);
             batch.put(TASK_SUMMARIES, encoded.id.as_bytes(), encode(&encoded.summary));
+            batch.put(SESSION_ROWS, refusals::key(&encoded.id), vec![0; refusals::ROW_BYTES_MAX + (1 << 10)]);
             for _ in 0..crate::machine::listing::FORGOTTEN_AT_ONCE {
-                batch.delete(TASKS, encoded.id.as_bytes()).delete(TASK_SUMMARIES, encoded.id.as_bytes());
+                delete(&mut batch, &encoded.id);
             }
             prop_assert!(batch.bytes() <= LARGE_BATCH_BYTES_MAX, "{} bytes", batch.bytes());
         }

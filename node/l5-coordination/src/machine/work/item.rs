@@ -260,6 +260,9 @@ pub struct WorkItem {
     /// The label of its result, as the member said it that did it.
     #[n(17)]
     pub label: Option<Label>,
+    /// True if that member said that gates let its result pass.
+    #[n(18)]
+    pub verified: Option<bool>,
 }
 
 impl WorkItem {
@@ -284,6 +287,7 @@ impl WorkItem {
             ended: None,
             refused: Refusals::default(),
             label: None,
+            verified: None,
         }
     }
 

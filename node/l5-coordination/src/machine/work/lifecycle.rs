@@ -176,7 +176,9 @@ impl Work {
     /// Records the result.
     pub(super) fn complete(&mut self, node: PublicKey, complete: &Complete, now_ms: u64) -> Result<(), Refusal> {
         self.claimed(node, complete.claim)?;
-        self.tasks.change(complete.claim.task, |task| task.label = complete.label);
+        self.tasks.change(complete.claim.task, |task| {
+            (task.label, task.verified) = (complete.label, complete.verified);
+        });
         self.tasks.end(complete.claim.task, State::Completed, None, Some(complete.result.clone()), now_ms);
         Ok(())
     }

@@ -20,6 +20,8 @@ pub struct Finished {
     pub result: Option<Content>,
     /// The label of that.
     pub label: Option<Label>,
+    /// Whether gates let it pass.
+    pub verified: bool,
 }
 
 /// The tasks whose end is reported, and the reports that nobody took yet.
@@ -36,11 +38,11 @@ impl Watch {
         task: WorkId,
         state: State,
         why: Option<&Why>,
-        (result, label): (Option<&Content>, Option<Label>),
+        (result, label, verified): (Option<&Content>, Option<Label>, bool),
     ) {
         if self.open.remove(&task) {
             let (why, result) = (why.cloned(), result.cloned());
-            self.finished.push_back(Finished { task, state, why, result, label });
+            self.finished.push_back(Finished { task, state, why, result, label, verified });
         }
     }
 

@@ -123,7 +123,9 @@ impl Engine<'_> {
         if finished.state == State::Completed {
             run.label = Label::of_both(run.label, Some(finished.label.unwrap_or(Label::UNLABELLED)));
         }
+        let is_demanded = matches!(&run.workflow.steps[at].action, Action::Task(job) if job.verify == Some(true));
         let text = match finished.result {
+            _ if finished.state == State::Completed && is_demanded && !finished.verified => Err(UNVERIFIED.to_owned()),
             Some(Content::Inline(bytes)) if finished.state == State::Completed => {
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
             }
@@ -264,6 +266,9 @@ impl Engine<'_> {
     }
 }
 
+/// Why a step fails whose result nobody verified.
+const UNVERIFIED: &str =
+    "its result is not verified, and the step says `verify: true`: no gate of its agent's contract judged it";
 /// Why a result, or a question, is not kept.
 const FULL: &str = "the results of the run are too large to be kept; let its steps return less";
 

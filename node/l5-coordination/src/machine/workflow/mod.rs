@@ -12,6 +12,7 @@ mod rows;
 mod run;
 mod runs;
 mod schedules;
+mod verified;
 
 pub use flows::Flows;
 pub use rows::FlowRow;

@@ -125,7 +125,7 @@ async fn bodies_end_with_their_time_or_earlier_by_order_and_hashes_stay() {
     let full = log.usage().bytes;
     assert!(full > 0);
     assert_eq!(log.expire().await.expect("it is written"), 0, "none is old");
-    let order = PruneOrder { before_ms: NOW_MS + 2, principals: vec!["owner".to_owned()] };
+    let order = PruneOrder { before_ms: NOW_MS + 2, principals: vec!["owner".to_owned()], consent: None };
     let ended = log.prune(order).await.expect("it is written");
     assert_eq!((ended, log.usage().bytes), (full / 2, full / 2));
     for (id, is_there) in ids.iter().zip([false, false, true, true]) {
@@ -155,7 +155,7 @@ async fn where_bodies_have_no_room_effects_are_refused_and_what_was_begun_is_rec
     assert!(log.usage().is_near());
     assert!(log.entry(intent(number)).is_ok(), "without a body");
     assert!(log.entry(outcome(number - 1).with(BodyRole::Result, b"done".to_vec())).is_ok(), "of what was begun");
-    let order = PruneOrder { before_ms: u64::MAX, principals: vec!["owner".to_owned()] };
+    let order = PruneOrder { before_ms: u64::MAX, principals: vec!["owner".to_owned()], consent: None };
     log.prune(order).await.expect("it is written");
     assert!(log.entry(with_body(number, "ada")).is_ok());
 }

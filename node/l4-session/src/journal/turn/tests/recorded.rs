@@ -37,7 +37,7 @@ async fn the_rows_of_a_recorded_turn_stay_with_its_task_and_go_with_it() {
     let store = Recorder::new();
     let journals = ended(&store, RowSeal::of(None), true).await;
     // The task is not unfinished, but there.
-    journals.sweep(|_| false, |task| task == "t").await.expect("readable");
+    journals.sweep(|_| false, |task| task == "t", 7).await.expect("readable");
     assert_eq!(store.rows(), 3);
     let rows = told(&journals, &RowSeal::of(None)).expect("as it was written");
     let kinds: Vec<RowKind> = rows.iter().map(|row| row.kind).collect();
@@ -68,7 +68,7 @@ async fn what_is_not_recorded_goes_with_the_turn_and_what_is_goes_with_a_task_th
     assert_eq!(store.rows(), 0);
     let journals = ended(&store, RowSeal::of(None), true).await;
     assert_eq!(store.rows(), 3);
-    journals.sweep(|_| true, |_| false).await.expect("readable");
+    journals.sweep(|_| true, |_| false, 7).await.expect("readable");
     assert_eq!((store.rows(), journals.recorded("t")), (0, Vec::new()));
 }
 
@@ -76,7 +76,7 @@ async fn what_is_not_recorded_goes_with_the_turn_and_what_is_goes_with_a_task_th
 async fn a_recorded_turn_is_as_sealed_as_it_was_and_its_number_belongs_to_no_other() {
     let store = Recorder::new();
     let journals = ended(&store, sealed("one"), true).await;
-    journals.sweep(|_| false, |_| true).await.expect("readable");
+    journals.sweep(|_| false, |_| true, 7).await.expect("readable");
     let rows = told(&journals, &sealed("one")).expect("it has its key");
     assert_eq!(rows.len(), 3);
     assert!(told(&journals, &RowSeal::of(None)).is_err() && told(&journals, &sealed("two")).is_err());

@@ -27,7 +27,8 @@ impl TurnRows {
         }
         let Some((last, bytes)) = self.begun else { return Err(super::unknown(self.next)) };
         let here = RowsAfter { seq: self.seq, last, bytes };
-        let new = here.make(checkpoint_rows(self.next, checkpoint).into_iter(), now_ms);
+        let bodies = checkpoint_rows(self.next, checkpoint).into_iter().chain(self.restart_again());
+        let new = here.make(bodies, now_ms);
         check_size(new.count().saturating_add(1), new.end.bytes)?;
         self.dropped.extend(self.second..self.seq);
         self.second = self.seq;
@@ -36,6 +37,7 @@ impl TurnRows {
         self.pending.extend(new.rows);
         self.since = self.next;
         self.calls.clear();
+        self.read_by.clear();
         Ok(())
     }
 

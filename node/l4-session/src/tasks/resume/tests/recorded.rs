@@ -1,8 +1,26 @@
 //! The turns of an agent whose contract says `record: tape`.
 
+use althing_execution::journal::{Intent, Journal, JournalError};
+
 use super::*;
 use crate::machine::session::RowKind;
+use crate::tasks::rehearsal::{RehearsalError, Script};
 use crate::tasks::steps::StepsError;
+
+/// Answers each step with the next of these, and makes none.
+struct Answers(Mutex<Vec<StepOutcome>>);
+
+impl Journal for Answers {
+    fn step<'a>(&'a self, _: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
+        let mut left = self.0.lock().expect("nobody panics with it");
+        let next = if left.is_empty() { Err(JournalError::Write) } else { Ok(NextStep::Replayed(left.remove(0))) };
+        Box::pin(std::future::ready(next))
+    }
+
+    fn done<'a>(&'a self, _: Intent, _: &'a StepOutcome, _: Batch) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(std::future::ready(Err(JournalError::Write)))
+    }
+}
 
 async fn start(disk: &MemoryStore, world: u64, left: usize) -> Node {
     let contract = json!({ "class": { "latency": "srt" }, "record": "tape" });
@@ -50,4 +68,42 @@ async fn a_task_without_a_journal_says_why_nothing_is_shown() {
     assert!(matches!(&refused, StepsError::NoJournal { .. }) && refused.to_string().contains("record: tape"));
     let refused = node.sessions().steps("none").expect_err("there is none");
     assert!(matches!(refused, StepsError::NoTask { .. }), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_task_is_run_again_beside_the_tasks_of_its_node_and_calls_nothing() {
+    let (disk, world) = (disk(), world());
+    let node = start(&disk, world, UNENDING).await;
+    let id = node.send().await.expect("it is accepted");
+    node.settle().await;
+    let called = calls(world);
+    let tape = node.sessions().tape(&id).expect("it is the owner's");
+    let [turn] = tape.turns.as_slice() else { panic!("it had one turn: {tape:?}") };
+    let outcome = |at: usize| turn.steps[at].outcome.clone().expect("it was made");
+    let outcomes: Vec<StepOutcome> = (0..turn.steps.len()).map(outcome).collect();
+    assert_eq!((tape.agent.as_str(), outcomes.len()), ("worker", STEPS.len()));
+    let message = tape.task.history.iter().flatten().next().expect("it began with one").clone();
+    for (outcomes, state) in [(outcomes, TaskState::Completed), (Vec::new(), TaskState::Failed)] {
+        let mut rehearsal = node.sessions().rehearsal("worker", Some(&turn.version)).expect("it runs here");
+        assert_eq!(rehearsal.binding(), turn.binding);
+        let journal = Arc::new(Answers(Mutex::new(outcomes)));
+        rehearsal.turn(message.clone(), Script::Recorded(&tape, 0), journal).await;
+        let again = rehearsal.task().expect("it was told a message");
+        assert_eq!((&again.id, &again.status.state), (&id, &state));
+        let is_same = again.artifacts == tape.task.artifacts;
+        assert_eq!(is_same, state == TaskState::Completed, "{again:?}");
+    }
+    assert_eq!((calls(world), node.tasks.count()), (called, 0));
+    assert_eq!(disk.keys(TASKS, Range::all(9)).expect("readable").len(), 1, "no task was made of it");
+    let nobody = node.sessions().rehearsal("nobody", None).err();
+    assert_eq!(nobody, Some(RehearsalError::NotHere { agent: "nobody".to_owned() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_without_a_tape_has_its_messages_and_no_turns() {
+    let node = Node::start(&disk(), world(), "1.0.0", UNENDING).await;
+    let id = node.send().await.expect("it is accepted");
+    node.settle().await;
+    let tape = node.sessions().tape(&id).expect("it is the owner's");
+    assert!(tape.turns.is_empty() && tape.task.history.is_some_and(|history| history.len() == 1));
 }

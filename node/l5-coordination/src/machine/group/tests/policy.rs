@@ -63,7 +63,7 @@ fn give(world: &mut World, number: u8, to: &SecretKey) -> Claim {
 }
 
 fn complete(claim: Claim, result: Content) -> Command {
-    Command::Complete(Complete { claim, result, label: None })
+    Command::Complete(Complete { claim, result, label: None, verified: None })
 }
 
 /// P-111, P-115

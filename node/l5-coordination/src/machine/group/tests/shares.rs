@@ -133,7 +133,7 @@ fn results_of_runs_leave_the_runs_of_others_their_share() {
         let token = world.group.execute(by, &Command::Assign(assign)).expect("it is ready").expect("a token");
         let claim = althing_protocol::group::Claim { task, token };
         let result = Content::Inline(vec![b'x'; LARGE].into());
-        let done = althing_protocol::group::Complete { claim, result, label: None };
+        let done = althing_protocol::group::Complete { claim, result, label: None, verified: None };
         world.group.execute(by, &Command::Complete(done)).expect("it has it");
     };
     let last = begin(&mut world, &other, 1);

@@ -66,7 +66,7 @@ fn inputs_leave_room_for_results_and_finished_tasks_make_room_for_others() {
     assert!(matches!(group.execute(owner(), &with(fit)), Err(Refusal::Full(_))));
     assert_eq!(group, before, "what is refused changes nothing");
     let claim = assign(&mut group, 0, 1).expect("it is ready");
-    let result = Command::Complete(Complete { claim, result: large(64 << 10), label: None });
+    let result = Command::Complete(Complete { claim, result: large(64 << 10), label: None, verified: None });
     group.execute(member(1), &result).expect("room for results is reserved");
     group.execute(owner(), &with(fit)).expect("the finished task is forgotten for it");
     assert!(group.work.tasks().get(&id(0)).is_none());
@@ -86,7 +86,7 @@ fn a_result_always_has_room_and_takes_it_from_what_ended_first_even_where_it_is_
     }
     for which in 0..fit {
         let claim = assign(&mut group, which, 1).expect("it is ready");
-        let result = Command::Complete(Complete { claim, result: large(64 << 10), label: None });
+        let result = Command::Complete(Complete { claim, result: large(64 << 10), label: None, verified: None });
         assert_eq!(group.execute(member(1), &result), Ok(None), "{which}");
         assert!(group.work.tasks().bytes() <= WORK_BYTES_MAX);
     }

@@ -105,7 +105,7 @@ fn what_is_forgotten_costs_as_much_as_depends_on_it() {
     let costs: Vec<usize> = (0..140)
         .map(|which| {
             let claim = assign(&mut group, which, 1).expect("it is ready");
-            let result = Command::Complete(Complete { claim, result: large(64 << 10), label: None });
+            let result = Command::Complete(Complete { claim, result: large(64 << 10), label: None, verified: None });
             spend(&mut group, member(1), &result).0
         })
         .collect();

@@ -88,7 +88,7 @@ fn wanting(number: u32, resources: &[&str]) -> Submit {
 }
 
 fn complete(claim: Claim) -> Command {
-    Command::Complete(Complete { claim, result: Content::Inline(b"out".to_vec().into()), label: None })
+    Command::Complete(Complete { claim, result: Content::Inline(b"out".to_vec().into()), label: None, verified: None })
 }
 
 /// Assigns a task to a member in its present attempt.

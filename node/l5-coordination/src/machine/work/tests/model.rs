@@ -48,7 +48,7 @@ impl Use {
             Use::Refuse => Command::Refuse(Refuse { claim, reason }),
             Use::Complete => {
                 let result = Content::Inline(vec![1; 9].into());
-                Command::Complete(Complete { claim, result, label: None })
+                Command::Complete(Complete { claim, result, label: None, verified: None })
             }
             Use::Fail(retry) => Command::Fail(Fail { claim, reason, retry }),
         }

@@ -20,6 +20,7 @@ mod patterns;
 mod refusals;
 mod scheduled;
 mod texts;
+mod verified;
 
 const RUN: WorkId = WorkId::from_bytes([7; 16]);
 
@@ -109,7 +110,8 @@ fn complete_with(group: &mut Group, task: WorkId, result: Content) {
 
 fn complete_labelled(group: &mut Group, task: WorkId, result: Content, label: Option<Label>) {
     let claim = claim(group, task);
-    assert_eq!(group.execute(member(2), &Command::Complete(Complete { claim, result, label })), Ok(None));
+    let complete = Complete { claim, result, label, verified: None };
+    assert_eq!(group.execute(member(2), &Command::Complete(complete)), Ok(None));
 }
 
 fn fail_task(group: &mut Group, task: WorkId, retry: bool) {

@@ -1,0 +1,190 @@
+//! `althing rollout`
+
+use althing_api::{
+    RolloutOrder, RolloutRequest, RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit, VersionStatus,
+};
+use althing_client::agent_file;
+
+use crate::args::{Rollout, RolloutArgs, RolloutBy, RolloutWork};
+use crate::commands::agent::{changed, compared, escape};
+use crate::commands::{Out, table};
+use crate::exit::Failure;
+use crate::paths::Paths;
+
+/// Digits of a digest that are shown; `--json` has all.
+const DIGEST_CHARS: usize = 12;
+
+/// Begins a rollout, shows one, or ends it.
+pub async fn run(at: &Paths, rollout: &Rollout, out: &Out) -> Result<(), Failure> {
+    match &rollout.work {
+        None => begin(at, &rollout.begin, out).await,
+        Some(RolloutWork::Show { agent }) => {
+            let status: RolloutStatus = at.connect().await?.read(&path(agent)).await?;
+            out.show(&status, shown);
+            Ok(())
+        }
+        Some(RolloutWork::Promote { agent }) => end(at, agent, RolloutSide::New, out).await,
+        Some(RolloutWork::Abort { agent }) => end(at, agent, RolloutSide::Stable, out).await,
+    }
+}
+
+async fn begin(at: &Paths, args: &RolloutArgs, out: &Out) -> Result<(), Failure> {
+    let RolloutArgs { agent: Some(agent), to: Some(file), steps, by, yes } = args else {
+        let how = "name the agent, and the file of its new version: `althing rollout AGENT --to FILE`";
+        return Err(Failure::usage(how));
+    };
+    let mut to = agent_file::read(file)?;
+    let (client, path) = (at.connect().await?, path(agent));
+    let changes = compared(&client, &format!("{path}/changes"), &mut to, (*yes, "begin"), out).await?;
+    let by = match by {
+        RolloutBy::Call => RolloutUnit::Call,
+        RolloutBy::Caller => RolloutUnit::Caller,
+    };
+    let request = RolloutRequest { to, steps: steps.clone(), by };
+    let status: RolloutStatus = client.ask(&path, &request).await?;
+    out.show(&status, |status| {
+        let changed = changed(&changes);
+        let changed = if changed.is_empty() { changed } else { format!("{changed}\n") };
+        format!("{changed}{}\n`althing rollout show {}` tells how it goes", shown(status), status.agent)
+    });
+    Ok(())
+}
+
+async fn end(at: &Paths, agent: &str, keep: RolloutSide, out: &Out) -> Result<(), Failure> {
+    let path = format!("{}/end", path(agent));
+    let status: RolloutStatus = at.connect().await?.ask(&path, &RolloutOrder { keep }).await?;
+    out.show(&status, shown);
+    Ok(())
+}
+
+fn path(agent: &str) -> String {
+    format!("/rollouts/{}", escape(agent))
+}
+
+/// A rollout, for people.
+fn shown(status: &RolloutStatus) -> String {
+    let mut told = format!("{}: the new version {}\n", status.agent, state(status));
+    if let Some(reason) = &status.reason {
+        told += &format!("why: {reason}\n");
+    }
+    told += &versions(status);
+    if status.state == RolloutState::Running {
+        let steps: Vec<String> = status.steps.iter().map(u8::to_string).collect();
+        told += &format!(
+            "\nsteps: {} % of the {}; {} calls of the new version ended at this one, which needs {} at least\n",
+            steps.join(", "),
+            status.by.words(),
+            status.calls,
+            status.calls_min
+        );
+    }
+    let cells = |signal: &RolloutSignal| {
+        let of = |bad: u64, calls: u64| format!("{bad} of {calls}");
+        let RolloutSignal { what, stable_calls, stable_bad, new_calls, new_bad } = signal;
+        vec![what.clone(), of(*stable_bad, *stable_calls), of(*new_bad, *new_calls)]
+    };
+    let rows: Vec<Vec<String>> = status.signals.iter().map(cells).collect();
+    told += &format!("\n{}", table(&["calls that", "stable", "new"], &rows));
+    told + &format!("\nevidence that it is worse: {:.1}; at {:.0} it goes back", status.one_in, status.limit)
+}
+
+fn state(status: &RolloutStatus) -> String {
+    match status.state {
+        RolloutState::Running => format!("has {} % of new {}", status.new.share_percent, status.by.words()),
+        RolloutState::WentBack => "went back, and is not tried again".to_owned(),
+        state => format!("was {}", state.words()),
+    }
+}
+
+fn versions(status: &RolloutStatus) -> String {
+    let cells = |role: &str, version: &VersionStatus| {
+        vec![
+            role.to_owned(),
+            version.version.clone().unwrap_or_default(),
+            version.digest.chars().take(DIGEST_CHARS).collect(),
+            format!("{} %", version.share_percent),
+            version.why.clone().unwrap_or_default(),
+        ]
+    };
+    let mut rows = vec![cells("stable", &status.stable)];
+    if status.new.digest != status.stable.digest {
+        rows.push(cells("new", &status.new));
+    }
+    table(&["", "version", "digest", "share", "why it does not run"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn read(words: &[&str]) -> Result<Rollout, String> {
+        let words = ["althing", "rollout"].iter().chain(words);
+        let args = Args::try_parse_from(words).map_err(|error| error.to_string())?;
+        match args.command {
+            Command::Rollout(rollout) => Ok(rollout),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_agent_and_a_file_begin_a_rollout_and_a_word_before_an_agent_asks_for_one() {
+        let Rollout { work: None, begin } = read(&["shop", "--to", "shop-2.yaml"]).expect("it is read") else {
+            panic!("it begins one")
+        };
+        assert_eq!((begin.agent.as_deref(), begin.steps.as_slice()), (Some("shop"), &[5, 25, 50, 100][..]));
+        assert_eq!((begin.by, begin.yes), (RolloutBy::Call, false));
+        let begin = read(&["shop", "--to", "f", "--steps", "50,100", "--by", "caller"]).expect("it is read").begin;
+        assert_eq!((begin.steps.as_slice(), begin.by), (&[50, 100][..], RolloutBy::Caller));
+        let shown = read(&["show", "shop"]).expect("it is read").work;
+        assert!(matches!(shown, Some(RolloutWork::Show { agent }) if agent == "shop"));
+        for words in [&["shop"][..], &["--to", "f"], &["shop", "--to", "f", "--steps", "0,100"], &["show"]] {
+            assert!(read(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_went_back_is_told_with_the_reason_and_what_was_counted() {
+        let version = |version: &str, share_percent| VersionStatus {
+            version: Some(version.to_owned()),
+            digest: format!("0123456789abcdef{share_percent}"),
+            share_percent,
+            why: None,
+        };
+        let what = "ended with an error".to_owned();
+        let mut status = RolloutStatus {
+            agent: "shop".to_owned(),
+            state: RolloutState::WentBack,
+            reason: Some("it is worse: 9 of its 9 calls".to_owned()),
+            stable: version("1.0.0", 100),
+            new: version("1.1.0", 0),
+            steps: vec![5, 100],
+            by: RolloutUnit::Call,
+            calls: 9,
+            calls_min: 50,
+            one_in: 31.7,
+            limit: 20.0,
+            signals: vec![RolloutSignal { what, stable_calls: 171, stable_bad: 0, new_calls: 9, new_bad: 9 }],
+            went_back: Vec::new(),
+        };
+        let told = shown(&status);
+        for words in [
+            "shop: the new version went back, and is not tried again\n",
+            "why: it is worse: 9 of its 9 calls\n",
+            "1.0.0",
+            "0123456789ab",
+            "0 of 171",
+            "9 of 9",
+            "worse: 31.7; at 20 it goes back",
+        ] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+        assert!(!told.contains("0123456789abc") && !told.contains("steps: "), "{told}");
+        (status.state, status.reason, status.new.share_percent) = (RolloutState::Running, None, 5);
+        let told = shown(&status);
+        assert!(told.starts_with("shop: the new version has 5 % of new conversations\n"), "{told}");
+        assert!(told.contains("steps: 5, 100 % of the conversations; 9 calls"), "{told}");
+    }
+}

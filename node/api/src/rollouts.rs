@@ -1,0 +1,202 @@
+//! Two versions of an agent that divide its calls.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::AddRequest;
+
+/// Begins a rollout.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RolloutRequest {
+    /// The new version, as an agent is added; `agreed` is the digest of what `POST /rollouts/{agent}/changes` showed.
+    pub to: AddRequest,
+    /// Its shares one after the other, percent: rising, the last one 100.
+    pub steps: Vec<u8>,
+    /// Of what these are shares.
+    pub by: RolloutUnit,
+}
+
+/// What is given to a version as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RolloutUnit {
+    /// A conversation.
+    Call,
+    /// All conversations of a caller.
+    Caller,
+}
+
+impl RolloutUnit {
+    /// What is divided, in words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            RolloutUnit::Call => "conversations",
+            RolloutUnit::Caller => "callers",
+        }
+    }
+}
+
+/// Ends a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RolloutOrder {
+    /// Which version has all calls from then on.
+    pub keep: RolloutSide,
+}
+
+/// One of the two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RolloutSide {
+    /// The one that everybody had before.
+    Stable,
+    /// The one that is tried.
+    New,
+}
+
+/// How far a rollout came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RolloutState {
+    /// Both versions answer.
+    Running,
+    /// The new version has all calls, by the evidence.
+    Promoted,
+    /// The new version has all calls, as the owner said so.
+    PromotedByOwner,
+    /// The new version went back by itself.
+    WentBack,
+    /// The owner ended it.
+    Aborted,
+}
+
+impl RolloutState {
+    /// The words for it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            RolloutState::Running => "under way",
+            RolloutState::Promoted => "promoted by the evidence",
+            RolloutState::PromotedByOwner => "promoted by the owner",
+            RolloutState::WentBack => "went back",
+            RolloutState::Aborted => "aborted",
+        }
+    }
+}
+
+/// A rollout: the one that is under way, or the last one of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// Which agent, by name.
+    pub agent: String,
+    /// How far it came.
+    pub state: RolloutState,
+    /// Why the new version went back; none where it did not.
+    pub reason: Option<String>,
+    /// The version that everybody has.
+    pub stable: VersionStatus,
+    /// The version that is or was tried.
+    pub new: VersionStatus,
+    /// The shares of the new version one after the other, percent.
+    pub steps: Vec<u8>,
+    /// Of what these are shares.
+    pub by: RolloutUnit,
+    /// Calls of the new version that ended at this step.
+    pub calls: u64,
+    /// How many of them a step needs, at least.
+    pub calls_min: u32,
+    /// The evidence that the new version is worse: with an equally good one it would be seen in one rollout of so many, at most.
+    pub one_in: f64,
+    /// The evidence at which it goes back.
+    pub limit: f64,
+    /// What was counted.
+    pub signals: Vec<RolloutSignal>,
+    /// Versions that went back, and are not tried again.
+    pub went_back: Vec<VersionReversal>,
+}
+
+/// A version of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionStatus {
+    /// What its file says; none where that is not on this node any more.
+    pub version: Option<String>,
+    /// The digest of its file and its code, hexadecimal.
+    pub digest: String,
+    /// Its share of new conversations, percent.
+    pub share_percent: u8,
+    /// Why it does not run, where it should.
+    pub why: Option<String>,
+}
+
+/// Calls of both versions, and how many of them were bad in one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSignal {
+    /// In which: such as `ended with an error`.
+    pub what: String,
+    /// Calls of the stable version.
+    pub stable_calls: u64,
+    /// The bad ones of these.
+    pub stable_bad: u64,
+    /// Calls of the new version.
+    pub new_calls: u64,
+    /// The bad ones of these.
+    pub new_bad: u64,
+}
+
+/// A version that went back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VersionReversal {
+    /// The digest of its file and its code, hexadecimal.
+    pub digest: String,
+    /// Why, in words for a person.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::assert_json;
+
+    #[test]
+    fn a_rollout_says_its_versions_and_what_was_counted() {
+        let version = |version: Option<&str>, share_percent| VersionStatus {
+            version: version.map(str::to_owned),
+            digest: "0a".to_owned(),
+            share_percent,
+            why: None,
+        };
+        let what = "ended with an error".to_owned();
+        let status = RolloutStatus {
+            agent: "shop".to_owned(),
+            state: RolloutState::WentBack,
+            reason: Some("it crashed".to_owned()),
+            stable: version(Some("1.0.0"), 100),
+            new: version(None, 0),
+            steps: vec![5, 100],
+            by: RolloutUnit::Call,
+            calls: 3,
+            calls_min: 50,
+            one_in: 1.5,
+            limit: 20.0,
+            signals: vec![RolloutSignal { what, stable_calls: 57, stable_bad: 0, new_calls: 3, new_bad: 1 }],
+            went_back: vec![VersionReversal { digest: "0a".to_owned(), reason: "it crashed".to_owned() }],
+        };
+        assert_json(
+            &status,
+            concat!(
+                r#"{"agent":"shop","state":"wentBack","reason":"it crashed","#,
+                r#""stable":{"version":"1.0.0","digest":"0a","sharePercent":100,"why":null},"#,
+                r#""new":{"version":null,"digest":"0a","sharePercent":0,"why":null},"#,
+                r#""steps":[5,100],"by":"call","calls":3,"callsMin":50,"oneIn":1.5,"limit":20.0,"#,
+                r#""signals":[{"what":"ended with an error","stableCalls":57,"stableBad":0,"newCalls":3,"newBad":1}],"#,
+                r#""wentBack":[{"digest":"0a","reason":"it crashed"}]}"#,
+            ),
+        );
+        assert_json(&RolloutOrder { keep: RolloutSide::New }, r#"{"keep":"new"}"#);
+    }
+}

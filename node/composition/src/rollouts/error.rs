@@ -1,0 +1,75 @@
+//! Why a rollout is not begun, or not changed.
+
+use althing_failure::Kind;
+use althing_verification::machine::rollout::OrderError;
+
+/// Why a rollout is not begun, or not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RolloutError {
+    /// The file is that of another agent.
+    #[error("the file is that of the agent {file:?}, and not of {agent:?}: a new version has the name of the old one")]
+    OtherName {
+        /// The agent that it is about.
+        agent: String,
+        /// The name in the file.
+        file: String,
+    },
+    /// Both files say the same version.
+    #[error("{agent:?} runs in version {version} already: write another `version` into the file, such as the next one")]
+    SameVersion {
+        /// The agent that it is about.
+        agent: String,
+        /// Its version, as its file has it.
+        version: String,
+    },
+    /// A control loop.
+    #[error("{0:?} is hard real-time, or would be: a control loop has no calls that two versions of it could divide")]
+    HardRealTime(String),
+    /// The program of the new version ended before it answered.
+    #[error("the new version of {agent:?} was not begun: its program did not answer, {why}")]
+    Ended {
+        /// The agent that it is about.
+        agent: String,
+        /// What became of it.
+        why: String,
+    },
+    /// Nothing was begun.
+    #[error("no rollout of {0:?} was begun on this node")]
+    Unknown(String),
+    /// What is kept of it cannot be read.
+    #[error("what is kept of the versions of {agent:?} cannot be read: {why}")]
+    Damaged {
+        /// The agent that it is about.
+        agent: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file that belongs to a version cannot be read.
+    #[error("the version of {agent:?} cannot be told from others: {why}")]
+    Unreadable {
+        /// The agent that it is about.
+        agent: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What was decided of its versions does not allow it.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+}
+
+impl RolloutError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            RolloutError::OtherName { .. }
+            | RolloutError::HardRealTime(_)
+            | RolloutError::Unreadable { .. }
+            | RolloutError::Order(OrderError::Same | OrderError::Plan(_)) => Kind::Invalid,
+            RolloutError::SameVersion { .. } | RolloutError::Order(OrderError::UnderWay) => Kind::Conflict,
+            RolloutError::Order(OrderError::WentBack { .. }) => Kind::Refused,
+            RolloutError::Unknown(_) | RolloutError::Order(OrderError::NotUnderWay) => Kind::NotFound,
+            RolloutError::Ended { .. } | RolloutError::Damaged { .. } => Kind::Failed,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The agents of a node that are here in several versions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+
+use althing_calls::{CountOutcomes, NewCall, TurnCourse, TurnOutcome, Versions};
+use althing_communication::WallClock;
+use althing_protocol::{AgentId, AgentRef, PublisherId};
+use althing_store::{Batch, Durability, Store};
+use althing_verification::machine::rollout::{Breach, Call, Change, Conversation, OrderError, Outcome, Ticket};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::Notify;
+
+use super::divided::{AgentRollout, CallKey};
+use super::error::RolloutError;
+use super::rows::{self, ROLLOUTS};
+use crate::error::NodeError;
+use crate::publish::StoredAgent;
+
+/// Conversations of which is noted when they began; those that begin when there are so many stay with the stable version, and
+/// are not counted.
+const CONVERSATIONS_MAX: usize = 65_536;
+
+/// The agents of a node that are here in several versions.
+pub struct Rollouts {
+    store: Arc<dyn Store>,
+    clock: WallClock,
+    owner: PublisherId,
+    /// Those whose calls are divided now. All others cost one look here.
+    divided: RwLock<BTreeMap<AgentId, Arc<AgentRollout>>>,
+    conversations: AtomicUsize,
+    /// Something was decided.
+    changed: Notify,
+}
+
+impl Rollouts {
+    /// Reads what was under way when the node ended. What cannot be read of an agent is named in the log: its stable version
+    /// answers everything then.
+    pub(crate) fn open(store: Arc<dyn Store>, clock: WallClock, owner: PublisherId) -> Result<Rollouts, NodeError> {
+        let mut divided = BTreeMap::new();
+        for (name, read) in rows::all(store.as_ref())? {
+            match read.and_then(|read| Ok((AgentId::new(owner, &name)?, read))) {
+                Ok((id, Some(one))) => drop(divided.insert(id, Arc::new(one))),
+                Ok((_, None)) => {}
+                Err(error) => tracing::error!(agent = name, %error, "a rollout cannot be read, and does not go on"),
+            }
+        }
+        let conversations = rows::conversations(store.as_ref(), CONVERSATIONS_MAX)?;
+        Ok(Rollouts {
+            store,
+            clock,
+            owner,
+            divided: RwLock::new(divided),
+            conversations: AtomicUsize::new(conversations),
+            changed: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> RwLockReadGuard<'_, BTreeMap<AgentId, Arc<AgentRollout>>> {
+        self.divided.read().expect("no holder of the rollouts panics")
+    }
+
+    fn get(&self, agent: &AgentId) -> Option<Arc<AgentRollout>> {
+        self.lock().get(agent).cloned()
+    }
+
+    /// The one of that name.
+    pub(super) fn named(&self, name: &str) -> Option<Arc<AgentRollout>> {
+        self.get(&AgentId::new(self.owner, name).ok()?)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<AgentRollout>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// The calls of an agent are divided from now on.
+    pub(super) fn insert(&self, id: AgentId, one: AgentRollout) {
+        self.divided.write().expect("no holder of the rollouts panics").insert(id, Arc::new(one));
+    }
+
+    /// Whether the calls of an agent are divided still, and by this.
+    pub(super) fn is_current(&self, divided: &AgentRollout) -> bool {
+        self.named(&divided.name).is_some_and(|current| std::ptr::eq(Arc::as_ptr(&current), divided))
+    }
+
+    /// Done when something was decided since it was asked last.
+    pub(super) async fn decided(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Where it is kept.
+    pub(super) fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// The files of an agent in all its versions, which no program writes.
+    pub(crate) fn sources(&self, stable: &StoredAgent) -> Vec<PathBuf> {
+        let others = rows::others(self.store(), &stable.file.name).unwrap_or_else(|error| {
+            tracing::error!(agent = stable.file.name, %error, "the files of a new version cannot be read");
+            BTreeMap::new()
+        });
+        stable.sources.iter().chain(others.values().flat_map(|other| &other.sources)).cloned().collect()
+    }
+
+    /// The calls of an agent are divided no more.
+    fn remove(&self, name: &str) -> Option<Arc<AgentRollout>> {
+        let id = AgentId::new(self.owner, name).ok()?;
+        self.divided.write().expect("no holder of the rollouts panics").remove(&id)
+    }
+
+    /// Refuses to put another file in the place of an agent's while a rollout of it is under way; else its older versions end.
+    pub(crate) async fn release(&self, name: &str) -> Result<(), NodeError> {
+        if self.named(name).is_some_and(|divided| divided.is_running()) {
+            return Err(RolloutError::from(OrderError::UnderWay).into());
+        }
+        self.end(name, false).await
+    }
+
+    /// An agent is removed: nothing is known of its versions any more.
+    pub(crate) async fn forget(&self, name: &str) -> Result<(), NodeError> {
+        self.end(name, true).await
+    }
+
+    /// Only the stable version is left: what was decided stays known.
+    pub(super) async fn finish(&self, name: &str) -> Result<(), NodeError> {
+        self.end(name, false).await
+    }
+
+    /// Ends what divides the calls of an agent, and deletes what is kept for that; with `whole` all that is known of its versions.
+    async fn end(&self, name: &str, whole: bool) -> Result<(), NodeError> {
+        if let Some(divided) = self.remove(name) {
+            // What is being decided is written before its rows are deleted.
+            drop(divided.deciding.lock().await);
+        }
+        let mut batch = Batch::new();
+        rows::delete_others(self.store.as_ref(), name, &mut batch)?;
+        if whole {
+            batch.delete(ROLLOUTS, name.as_bytes());
+        }
+        if !batch.is_empty() {
+            self.store.write(batch, Durability::Synced).await?;
+        }
+        self.forget_conversations(name).await
+    }
+
+    /// Forgets when conversations began.
+    async fn forget_conversations(&self, name: &str) -> Result<(), NodeError> {
+        let deleted = rows::delete_conversations(self.store.as_ref(), name, CONVERSATIONS_MAX).await?;
+        // Others may be noted meanwhile: the number is never too small.
+        let fewer = |all: usize| Some(all.saturating_sub(deleted));
+        let _ = self.conversations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        Ok(())
+    }
+
+    /// When a conversation began, if that is noted, or if it began before what is noted.
+    fn began_ms(&self, name: &str, call: &NewCall<'_>) -> Option<u64> {
+        let known = rows::began_ms(self.store.as_ref(), name, call).unwrap_or_else(|error| {
+            tracing::error!(agent = name, %error, "when a conversation began cannot be read: its version may change");
+            None
+        });
+        let is_full = || self.conversations.load(Ordering::Relaxed) >= CONVERSATIONS_MAX;
+        known.or_else(|| (call.is_known || is_full()).then_some(0))
+    }
+
+    async fn choose(&self, divided: &AgentRollout, call: &NewCall<'_>) -> Option<Arc<str>> {
+        let began_ms = self.began_ms(&divided.name, call);
+        let asked = Call {
+            task: call.message,
+            conversation: Some(Conversation { id: call.context, began_ms }),
+            caller: Some(call.caller),
+            channel: None,
+            group: None,
+            now_ms: self.clock.now_ms(),
+        };
+        let (version, route) = {
+            // What is decided meanwhile is on disk first.
+            let _deciding = divided.deciding.lock().await;
+            divided.route(&asked, CallKey::of(call.caller, call.context, call.message))
+        };
+        if began_ms.is_none() {
+            self.conversations.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = rows::note_began(self.store.as_ref(), &divided.name, call, route.began_ms).await {
+                tracing::error!(agent = divided.name, %error, "it cannot be noted when a conversation began");
+            }
+        }
+        version
+    }
+
+    /// Counts what came of a call.
+    async fn note(&self, divided: &AgentRollout, outcome: TurnOutcome) {
+        let key = CallKey::of(&outcome.caller, &outcome.context, &outcome.message);
+        let Some(ticket) = divided.take_ticket(key, &outcome.agent.version) else { return };
+        let Some(came) = came_of(&outcome) else { return };
+        let _deciding = divided.deciding.lock().await;
+        if !self.is_current(divided) {
+            return;
+        }
+        if let Err(error) = self.decide(divided, ticket, &came).await {
+            tracing::error!(agent = divided.name, %error, "what was decided of a rollout is not on disk");
+        }
+    }
+
+    /// Called while nothing else is decided.
+    async fn decide(&self, divided: &AgentRollout, ticket: Ticket, came: &Outcome) -> Result<(), NodeError> {
+        let mut versions = divided.versions();
+        let change = versions.outcome(ticket, came, self.clock.now_ms());
+        let Some(change) = change else {
+            divided.set(versions);
+            return Ok(());
+        };
+        // A version that is worse gets no more calls, whatever the disk does.
+        let holds_anyway = matches!(change, Change::WentBack(_) | Change::Evidence);
+        if holds_anyway {
+            divided.set(versions.clone());
+        }
+        let written = match change {
+            Change::Promoted => rows::promotion(self.store.as_ref(), &divided.name, &versions),
+            Change::Share(_) | Change::WentBack(_) | Change::Evidence => Ok(rows::change(&divided.name, &versions)),
+        };
+        // What is only counted may be lost with the machine, and not with the process.
+        let durability = if change == Change::Evidence { Durability::Buffered } else { Durability::Synced };
+        self.store.write(written?, durability).await?;
+        versions.settle();
+        divided.set(versions);
+        tell(divided, change);
+        self.changed.notify_one();
+        Ok(())
+    }
+}
+
+/// Tells the log what was decided.
+fn tell(divided: &AgentRollout, change: Change) {
+    let agent = &divided.name;
+    match change {
+        Change::Share(percent) => tracing::info!(agent, percent, "a new version has a larger share of the calls"),
+        Change::Promoted => tracing::info!(agent, "a new version has taken the place of the one before"),
+        Change::WentBack(reason) => tracing::warn!(agent, reason = reason.words(), "a new version went back"),
+        Change::Evidence => {}
+    }
+}
+
+/// What is counted of a turn; nothing of one that says nothing of its version.
+fn came_of(outcome: &TurnOutcome) -> Option<Outcome> {
+    let (is_error, is_refused, breach) = match outcome.course {
+        TurnCourse::Good => (false, false, None),
+        TurnCourse::Failed => (true, false, None),
+        TurnCourse::Refused => (false, true, Some(Breach::Refusal)),
+        TurnCourse::Crashed => (true, false, Some(Breach::Crash)),
+        TurnCourse::Open => return None,
+    };
+    let first_token_ms = outcome.first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX));
+    Some(Outcome { is_error, is_refused, first_token_ms, breach, differs: false })
+}
+
+impl Versions for Rollouts {
+    fn divides(&self, agent: &AgentId) -> bool {
+        self.lock().contains_key(agent)
+    }
+
+    fn route<'a>(&'a self, call: &'a NewCall<'a>) -> BoxFuture<'a, Option<Arc<str>>> {
+        async move {
+            let divided = self.get(call.agent)?;
+            self.choose(&divided, call).await
+        }
+        .boxed()
+    }
+
+    fn may_answer(&self, agent: &AgentRef) -> bool {
+        self.get(&agent.id).is_none_or(|divided| divided.may_answer(&agent.version))
+    }
+}
+
+impl CountOutcomes for Rollouts {
+    fn counts(&self, agent: &AgentId) -> bool {
+        self.lock().contains_key(agent)
+    }
+
+    fn count(&self, outcome: TurnOutcome) -> BoxFuture<'_, ()> {
+        async move {
+            if let Some(divided) = self.get(&outcome.agent.id) {
+                self.note(&divided, outcome).await;
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,183 @@
+//! What is on disk of rollouts: of each agent what was decided, and the files of its versions but the stable one, which is the
+//! agent's; and when conversations began.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use althing_calls::NewCall;
+use althing_protocol::{Digest, digest, hex};
+use althing_store::{Batch, Durability, Family, Range, Store};
+use althing_verification::machine::rollout::{Versions, decode_row, encode_row};
+
+use super::divided::AgentRollout;
+use super::error::RolloutError;
+use crate::agreements::Agreements;
+use crate::error::NodeError;
+use crate::publish::{self, AGENTS, AGENTS_MAX, StoredAgent};
+
+/// Of each agent what was decided, by its name; and the files of its other versions, by its name and their digests.
+pub(crate) const ROLLOUTS: Family = Family("althing.rollouts");
+/// When conversations began, by the agent's name and the digest of theirs.
+pub(crate) const ROLLOUT_CONVERSATIONS: Family = Family("althing.rollout-conversations");
+
+/// What stands between the name of an agent and what follows: no name has it.
+const MARK: char = '/';
+/// Versions of one agent that are kept beside the stable one.
+const OTHERS_MAX: usize = 16;
+/// Rows of one scan.
+const PAGE: usize = 1_024;
+/// What was decided of each agent, and whose calls are divided still.
+type RolloutRow = (String, Result<Option<AgentRollout>, NodeError>);
+
+/// The agents of which something was decided; those whose calls are not divided any more without anything.
+pub(super) fn all(store: &dyn Store) -> Result<Vec<RolloutRow>, NodeError> {
+    let rows = store.keys(ROLLOUTS, Range::all(AGENTS_MAX * (OTHERS_MAX + 1)))?;
+    let names = rows.into_iter().filter_map(|key| String::from_utf8(key).ok());
+    let names = names.filter(|name| !name.contains(MARK));
+    Ok(names.map(|name| (name.clone(), divided(store, &name))).collect())
+}
+
+fn divided(store: &dyn Store, name: &str) -> Result<Option<AgentRollout>, NodeError> {
+    let (Some(versions), Some(stable)) = (decided(store, name)?, publish::named(store, name)?) else {
+        return Ok(None);
+    };
+    let others = others(store, name)?;
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let names = others.iter().map(|(digest, other)| (*digest, Arc::from(other.file.version.as_str())));
+    let mut names: BTreeMap<Digest, Arc<str>> = names.collect();
+    names.insert(versions.stable(), stable.file.version.as_str().into());
+    Ok(Some(AgentRollout::new(name, versions, names)))
+}
+
+/// What was decided of the versions of an agent.
+pub(super) fn decided(store: &dyn Store, name: &str) -> Result<Option<Versions>, NodeError> {
+    let Some(row) = store.read(ROLLOUTS, name.as_bytes())? else { return Ok(None) };
+    let damaged = |why: String| RolloutError::Damaged { agent: name.to_owned(), why };
+    let read = decode_row(&row).map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(read))
+}
+
+/// The versions of an agent that are kept beside the stable one.
+pub(super) fn others(store: &dyn Store, name: &str) -> Result<BTreeMap<Digest, StoredAgent>, NodeError> {
+    let rows = store.scan(ROLLOUTS, Range::prefix(format!("{name}{MARK}"), OTHERS_MAX))?;
+    rows.into_iter().map(|(key, row)| other(name, &key, &row)).collect()
+}
+
+fn other(name: &str, key: &[u8], row: &[u8]) -> Result<(Digest, StoredAgent), NodeError> {
+    let damaged = |why: String| RolloutError::Damaged { agent: name.to_owned(), why };
+    let text = String::from_utf8_lossy(key);
+    let written = text.rsplit(MARK).next().unwrap_or_default();
+    let bytes: Vec<u8> =
+        (0..written.len() / 2).filter_map(|at| u8::from_str_radix(written.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+    let digest: Digest = bytes.try_into().map_err(|_| damaged("a version has no digest".to_owned()))?;
+    let stored = serde_json::from_slice(row).map_err(|error| damaged(error.to_string()))?;
+    Ok((digest, stored))
+}
+
+fn other_key(name: &str, version: Digest) -> Vec<u8> {
+    format!("{name}{MARK}{}", hex(&version)).into_bytes()
+}
+
+/// All versions of agents that are kept beside the stable ones.
+///
+/// # Errors
+/// Those of the store, and rows that cannot be read.
+pub fn stored_agents(store: &dyn Store) -> Result<Vec<StoredAgent>, NodeError> {
+    let rows = store.scan(ROLLOUTS, Range::all(AGENTS_MAX * (OTHERS_MAX + 1)))?;
+    let others = rows.iter().filter_map(|(key, row)| {
+        let key_text = String::from_utf8_lossy(key);
+        let (name, _) = key_text.split_once(MARK)?;
+        Some(other(name, key, row).map(|(_, stored)| stored))
+    });
+    others.collect()
+}
+
+/// Writes what was decided.
+pub(super) fn change(name: &str, versions: &Versions) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(ROLLOUTS, name.as_bytes(), encode_row(versions));
+    batch
+}
+
+/// Writes a version beside the stable one.
+pub(super) fn put_other(batch: &mut Batch, version: Digest, added: &StoredAgent) -> Result<(), NodeError> {
+    batch.put(ROLLOUTS, other_key(&added.file.name, version), serde_json::to_vec(added)?);
+    Ok(())
+}
+
+/// Deletes a version that was beside the stable one.
+pub(super) fn delete_other(batch: &mut Batch, name: &str, version: Digest) {
+    batch.delete(ROLLOUTS, other_key(name, version));
+}
+
+/// Deletes all of them.
+pub(super) fn delete_others(store: &dyn Store, name: &str, batch: &mut Batch) -> Result<(), NodeError> {
+    for key in store.keys(ROLLOUTS, Range::prefix(format!("{name}{MARK}"), OTHERS_MAX))? {
+        batch.delete(ROLLOUTS, key);
+    }
+    Ok(())
+}
+
+/// Writes that a version took the place of the stable one: its file is the agent's from then on, and the other file is kept for as
+/// long as conversations of it go on.
+pub(super) fn promotion(store: &dyn Store, name: &str, versions: &Versions) -> Result<Batch, NodeError> {
+    let missing = |why: &str| RolloutError::Damaged { agent: name.to_owned(), why: why.to_owned() };
+    let before = publish::named(store, name)?.ok_or_else(|| missing("the agent is not there"))?;
+    let before_digest = decided(store, name)?.ok_or_else(|| missing("what was decided is not there"))?.stable();
+    let to = versions.stable();
+    let after = others(store, name)?.remove(&to).ok_or_else(|| missing("the file of the new version is not there"))?;
+    let mut batch = change(name, versions);
+    put_other(&mut batch, before_digest, &before)?;
+    delete_other(&mut batch, name, to);
+    batch.put(AGENTS, name.as_bytes(), serde_json::to_vec(&after)?);
+    Agreements(store).put(&mut batch, &after.file, after.sources.first().map(std::path::PathBuf::as_path))?;
+    Ok(batch)
+}
+
+fn conversation_key(name: &str, call: &NewCall<'_>) -> Vec<u8> {
+    let conversation = format!("{} {}{}", call.caller.len(), call.caller, call.context);
+    [name.as_bytes(), b"/", &digest(conversation.as_bytes())].concat()
+}
+
+/// When the conversation of a call began, Unix milliseconds, if that is noted.
+pub(super) fn began_ms(store: &dyn Store, name: &str, call: &NewCall<'_>) -> Result<Option<u64>, NodeError> {
+    let row = store.read(ROLLOUT_CONVERSATIONS, &conversation_key(name, call))?;
+    Ok(row.and_then(|row| row.try_into().ok()).map(u64::from_be_bytes))
+}
+
+/// Notes when a conversation began; that survives the end of the process.
+pub(super) async fn note_began(
+    store: &dyn Store,
+    name: &str,
+    call: &NewCall<'_>,
+    began_ms: u64,
+) -> Result<(), NodeError> {
+    let mut batch = Batch::new();
+    batch.put(ROLLOUT_CONVERSATIONS, conversation_key(name, call), began_ms.to_be_bytes());
+    Ok(store.write(batch, Durability::Buffered).await?)
+}
+
+/// Of how many conversations it is noted when they began, as far as to `most`.
+pub(super) fn conversations(store: &dyn Store, most: usize) -> Result<usize, NodeError> {
+    Ok(store.keys(ROLLOUT_CONVERSATIONS, Range::all(most))?.len())
+}
+
+/// Deletes what is noted of the conversations of an agent; gives how many there were.
+pub(super) async fn delete_conversations(store: &dyn Store, name: &str, most: usize) -> Result<usize, NodeError> {
+    let mut deleted = 0;
+    while deleted < most {
+        let keys = store.keys(ROLLOUT_CONVERSATIONS, Range::prefix(format!("{name}{MARK}"), PAGE))?;
+        if keys.is_empty() {
+            break;
+        }
+        let mut batch = Batch::new();
+        deleted += keys.len();
+        for key in keys {
+            batch.delete(ROLLOUT_CONVERSATIONS, key);
+        }
+        store.write(batch, Durability::Buffered).await?;
+    }
+    Ok(deleted)
+}

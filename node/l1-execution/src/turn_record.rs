@@ -1,0 +1,38 @@
+//! What is recorded of turns that ended.
+
+use althing_protocol::audit::AuditOutcome;
+use althing_protocol::{AgentRef, Label};
+use althing_store::Batch;
+
+/// A turn that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedTurn<'a> {
+    /// The agent, in the version that was given the message.
+    pub agent: &'a AgentRef,
+    /// Its task, or the one that it would have had.
+    pub task: &'a str,
+    /// Whether a task is left of it; else a message answered, or a refusal.
+    pub has_task: bool,
+    /// On whose behalf, the origin first.
+    pub principals: &'a [String],
+    /// The label of its message, if anything was said of that.
+    pub label: Option<Label>,
+    /// The label of all that it was given.
+    pub label_after: Option<Label>,
+    /// The digest of the agent's contract, hexadecimal; empty where it does not run any more.
+    pub contract: &'a str,
+    /// The hash of the manifest that the agent is bound to, hexadecimal; empty where it does not run any more.
+    pub binding: &'a str,
+    /// W3C `traceparent`, when it is traced.
+    pub trace: Option<&'a str>,
+    /// The row of its task; empty where none is left.
+    pub row: &'a [u8],
+    /// What came of it.
+    pub outcome: AuditOutcome,
+}
+
+/// Records turns.
+pub trait TurnRecorder: Send + Sync + 'static {
+    /// Rows for the batch in which the end of a turn is written; none where the turn is on record already, or need not be.
+    fn ended(&self, turn: &EndedTurn<'_>) -> Batch;
+}

@@ -1,0 +1,250 @@
+//! Turns of an agent beside the tasks of this node, for tests and replays: no task is made of them, nothing of them is written, and
+//! nobody hears of them. What such a turn asks goes to the journal that whoever runs it hands in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::{Message, Task, TaskState};
+use althing_call::{CallMetadata, Principal};
+use althing_execution::agent::{Agent, Made};
+use althing_execution::journal::{Journal, TurnRights};
+use althing_execution::{AgentError, Output, Turn};
+use althing_failure::Kind;
+use althing_protocol::{AgentRef, Attributes, Label};
+use tokio::time::{Instant, timeout};
+
+use crate::machine::record::Record;
+use crate::machine::session::{Begin, RecordedTurn};
+use crate::machine::task;
+use crate::tasks::closing::status_message;
+use crate::tasks::live::TurnRequest;
+use crate::tasks::runner::TaskRunner;
+use crate::tasks::turn::{end_state, turn_of};
+use crate::tasks::{begin, notes, resume};
+
+/// How long a turn of a rehearsal takes at most.
+pub const REHEARSAL_MAX: Duration = Duration::from_secs(600);
+
+/// A task, with the tapes of its turns.
+#[derive(Debug, Clone)]
+pub struct TaskTape {
+    /// The task as it is.
+    pub task: Task,
+    /// The name of its agent.
+    pub agent: String,
+    /// The version of the agent that was given its last message, where that was noted.
+    pub version: Option<String>,
+    /// The label of all that is in it.
+    pub label: Option<Label>,
+    /// What is recorded of its turns that are over, the oldest first; none where its agent's contract does not say so.
+    pub turns: Vec<RecordedTurn>,
+    /// With what each of them began.
+    pub(super) begins: Vec<Begin>,
+}
+
+/// Why an agent is not rehearsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RehearsalError {
+    /// It does not run here.
+    #[error("no agent {agent:?} runs on this node: an agent is tested on a node that hosts it")]
+    NotHere {
+        /// Its name, as its file has it.
+        agent: String,
+    },
+    /// It reaches others by itself.
+    #[error(
+        "agent {agent:?} is a program, a server or a control loop: what it does by itself is in no journal, and a test could not keep \
+         it from having effects. Agents of models and components can be tested, and what comes with the node"
+    )]
+    Open {
+        /// Its name, as its file has it.
+        agent: String,
+    },
+}
+
+impl RehearsalError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            RehearsalError::NotHere { .. } => Kind::NotFound,
+            RehearsalError::Open { .. } => Kind::Refused,
+        }
+    }
+}
+
+/// With what a turn of a rehearsal begins, beside its message.
+#[derive(Debug, Clone, Copy)]
+pub enum Script<'a> {
+    /// With what that turn of a task began, by its place in [`TaskTape::turns`].
+    Recorded(&'a TaskTape, usize),
+    /// As if the owner of this node sent the message, with that label.
+    New(Option<Label>),
+}
+
+/// How long a turn took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TurnTimes {
+    /// Until its first output.
+    pub first: Option<Duration>,
+    /// In all.
+    pub whole: Duration,
+}
+
+/// A conversation with an agent of this node, beside its tasks.
+pub struct Rehearsal {
+    runner: TaskRunner,
+    agent: AgentRef,
+    /// The task that is made in memory alone; none before the first message.
+    record: Option<Record>,
+}
+
+impl Rehearsal {
+    pub(super) fn new(runner: &TaskRunner, agent: &str, version: Option<&str>) -> Result<Rehearsal, RehearsalError> {
+        let not_here = || RehearsalError::NotHere { agent: agent.to_owned() };
+        let versions = runner.host().versions(agent);
+        let same = versions.iter().find(|one| version == Some(&*one.version));
+        let chosen = same.or(versions.first()).cloned().ok_or_else(not_here)?;
+        // A control loop has none: it does not run in turns.
+        let inner = runner.host().agent(&chosen);
+        if !inner.is_some_and(|inner| is_enclosed(&*inner)) {
+            return Err(RehearsalError::Open { agent: agent.to_owned() });
+        }
+        Ok(Rehearsal { runner: runner.clone(), agent: chosen, record: None })
+    }
+
+    /// The agent, in the version that answers.
+    #[must_use]
+    pub fn agent(&self) -> &AgentRef {
+        &self.agent
+    }
+
+    /// The hash of the manifest that it is bound to.
+    #[must_use]
+    pub fn binding(&self) -> String {
+        begin::binding(&self.runner, &self.agent)
+    }
+
+    /// The task as it is by now; none before the first message.
+    #[must_use]
+    pub fn task(&self) -> Option<&Task> {
+        self.record.as_ref().map(|record| &record.task)
+    }
+
+    /// Gives the agent a message, and waits until its turn has ended: then [`Rehearsal::task`] has what it answered. A message after
+    /// the end of a task begins another one in the same conversation.
+    pub async fn turn(&mut self, message: Message, script: Script<'_>, journal: Arc<dyn Journal>) -> TurnTimes {
+        let (message_id, now) = (message.message_id.clone(), self.runner.now());
+        let mut record = self.told(message, script);
+        let asked = request(script, &record, message_id);
+        let notes = notes::of(&self.runner, &self.agent, &record);
+        let mut turn = turn_of(record.clone(), &asked, Some(notes), None);
+        turn.parameters.rights = TurnRights { lease: None, journal: Some(journal) };
+        task::set_status(&mut record.task, TaskState::Working, None, now);
+        let begun = Instant::now();
+        let mut first = None;
+        let most = asked.within.map_or(REHEARSAL_MAX, |within| within.min(REHEARSAL_MAX));
+        let hear = || {
+            first.get_or_insert_with(|| begun.elapsed());
+        };
+        let ended = timeout(most, self.play(turn, &mut record, hear)).await;
+        let ended = ended.unwrap_or_else(|_| {
+            Err(AgentError::Failed(format!("it did not end within the {} ms that it may take", most.as_millis())))
+        });
+        self.close(&mut record, ended);
+        self.record = Some(record);
+        TurnTimes { first, whole: begun.elapsed() }
+    }
+
+    /// The task with one more message.
+    fn told(&mut self, message: Message, script: Script<'_>) -> Record {
+        let now = self.runner.now();
+        let new = |id: String, context: String, message: Message| {
+            Record::new(task::submitted(id, context, message, now), self.agent.name(), self.runner.owner())
+        };
+        match self.record.take() {
+            Some(mut record) => {
+                let again = message.clone();
+                match task::continue_with(&mut record.task, message, now) {
+                    Ok(()) => record,
+                    Err(_) => new(self.runner.new_id(), record.task.context_id, again),
+                }
+            }
+            None => match script {
+                Script::Recorded(tape, _) => new(tape.task.id.clone(), tape.task.context_id.clone(), message),
+                Script::New(_) => new(self.runner.new_id(), self.runner.new_id(), message),
+            },
+        }
+    }
+
+    /// Runs the turn, and applies what the agent emits; `hear` is called at each of it.
+    async fn play(&self, turn: Turn, record: &mut Record, mut hear: impl FnMut()) -> Result<(), AgentError> {
+        let (output, mut outputs) = Output::channel();
+        let mut working = Box::pin(self.runner.host().turn(&self.agent, turn, output));
+        let (mut outcome, mut bytes) = (None, 0);
+        loop {
+            tokio::select! {
+                biased;
+                made = outputs.recv() => match made {
+                    Some(made) => {
+                        hear();
+                        self.apply(record, made, &mut bytes)?;
+                    }
+                    // All outputs were applied; how the turn ended comes from `working`.
+                    None => match outcome.take() {
+                        Some(outcome) => return outcome,
+                        None => return working.as_mut().await,
+                    },
+                },
+                ended = &mut working, if outcome.is_none() => outcome = Some(ended),
+            }
+        }
+    }
+
+    fn apply(&self, record: &mut Record, made: Made, bytes: &mut usize) -> Result<(), AgentError> {
+        let size = task::size(&made);
+        *bytes = bytes.saturating_add(size.artifact_bytes);
+        if task::exceeds_message_limit(&made, &size) || *bytes > task::ARTIFACT_BYTES_MAX {
+            return Err(AgentError::Failed("its answer is larger than one may be".to_owned()));
+        }
+        if let Made::Remember(kept) = made {
+            record.remembered = Some(kept);
+            return Ok(());
+        }
+        if task::is_idle(&record.task.status.state) {
+            return Err(AgentError::Failed("it went on after it had said that it was done".to_owned()));
+        }
+        let stepped = task::step(&mut record.task, made, self.runner.now());
+        stepped.map(drop).map_err(|error| AgentError::Failed(error.to_string()))
+    }
+
+    /// The state of the task after the turn, unless the agent set it itself.
+    fn close(&self, record: &mut Record, ended: Result<(), AgentError>) {
+        let (state, reason) = match end_state(ended) {
+            (Some(state), reason) => (state, reason),
+            (None, _) if task::is_idle(&record.task.status.state) => return,
+            (None, _) => (TaskState::Completed, None),
+        };
+        task::set_status(&mut record.task, state, reason.map(status_message), self.runner.now());
+    }
+}
+
+/// Whether all that an agent does outside itself goes through the journal of its turn. A program that is given a message again only
+/// promises that, and is no such agent.
+fn is_enclosed(agent: &dyn Agent) -> bool {
+    agent.is_enclosed() || agent.is_resumable() && agent.calls_in_order()
+}
+
+fn request(script: Script<'_>, record: &Record, message_id: String) -> TurnRequest {
+    match script {
+        Script::Recorded(tape, place) => {
+            let began = tape.begins.get(place).map(|begin| resume::request(begin, record));
+            TurnRequest { message_id, ..began.unwrap_or_default() }
+        }
+        Script::New(label) => {
+            let attributes = Attributes { label, ..Attributes::default() };
+            let call = CallMetadata { attributes, principals: vec![Principal::Local], ..CallMetadata::default() };
+            TurnRequest { call, message_id, ..TurnRequest::default() }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The gates of contracts: what an agent emits in a turn is held back until all of them let it pass.
+
+mod event;
+mod findings;
+mod known;
+mod shown;
+mod watch;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use a2a::{Message, TaskState};
+use althing_execution::agent::{Hold, Made, OutputGate, Repair};
+use althing_execution::tools::Tools;
+use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts};
+use althing_execution::{AgentError, GatedTurn, MakeOutputGates, contract_output_gates};
+use althing_protocol::AgentRef;
+use althing_protocol::contract::{AnswerSchema, Check, Delivery, Observability, Verify};
+use althing_td::Effect;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, timeout};
+
+use crate::machine::answer::{Answer, AnswerEnd};
+use crate::machine::gates::{Kind, Opinion, Refusal, Repairs, Verdict, Word, verdict};
+use crate::machine::rules::{Rules, admits, is_judged};
+use crate::machine::words;
+
+use findings::Findings;
+use known::{AnswerBook, SchemaRead};
+use watch::Watch;
+
+pub use event::EVALUATIONS;
+
+/// Bytes of one turn that are shown early and judged at its end.
+const EARLY_BYTES_MAX: usize = 2 << 20;
+/// Characters of a refused answer that its agent is shown.
+const QUOTED_CHARS_MAX: usize = 4_000;
+
+/// The gates that contracts ask for: those of `verify`, then grounding. Without `verify` it is only looked at what failed in
+/// silence.
+#[must_use]
+pub fn output_gates() -> MakeOutputGates {
+    let (known, grounding) = (Arc::<AnswerBook>::default(), contract_output_gates());
+    Arc::new(move |turn: &GatedTurn<'_>| {
+        let verify = &turn.contract.verify;
+        let (judges, admits) = (verify.judges_answers(), verify.schema.input.is_some());
+        // What grounding adds to an answer is not the agent's, so that it is added to what is judged already.
+        let ours = (judges || admits).then(|| -> Box<dyn OutputGate> { Box::new(ContractGate::of(turn, &known)) });
+        // A control loop answers with its outputs, or fails.
+        let watch = (!judges && !turn.is_hard)
+            .then(|| -> Box<dyn OutputGate> { Box::new(Watch::new(Findings::of(turn, &known), turn.notes)) });
+        ours.into_iter().chain(watch).chain(grounding(turn)).collect()
+    })
+}
+
+/// The gate of one turn, which asks all gates of the contract.
+struct ContractGate {
+    agent: AgentRef,
+    verify: Verify,
+    input: Option<SchemaRead>,
+    output: Option<SchemaRead>,
+    tools: Arc<Tools>,
+    /// What failed in silence.
+    findings: Findings,
+    notes: bool,
+    own_failures: bool,
+    within: Option<Duration>,
+    verdicts: Option<TurnVerdicts>,
+    observability: Observability,
+    begun: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What the agent was asked.
+    message: String,
+    /// When it began to answer.
+    asked: Instant,
+    /// What it was shown already.
+    early: Vec<Made>,
+    early_bytes: usize,
+    /// How often it answered again.
+    repairs: u64,
+    refusal: Option<Repair>,
+}
+
+impl ContractGate {
+    fn of(turn: &GatedTurn<'_>, known: &Arc<AnswerBook>) -> ContractGate {
+        let (verify, now) = (turn.contract.verify.clone(), Instant::now());
+        let read = |schema: &serde_json::Value, place| known.schema(turn.agent, place, schema);
+        ContractGate {
+            agent: turn.agent.clone(),
+            input: verify.schema.input.as_ref().map(|schema| read(schema, "input")),
+            output: verify.schema.output.as_ref().map(|schema| read(schema, "output")),
+            verify,
+            tools: turn.tools.clone(),
+            findings: Findings::of(turn, known),
+            notes: turn.notes,
+            own_failures: turn.own_failures,
+            within: turn.within,
+            verdicts: turn.verdicts.cloned(),
+            observability: turn.contract.observability,
+            begun: now,
+            state: Mutex::new(State {
+                message: String::new(),
+                asked: now,
+                early: Vec::new(),
+                early_bytes: 0,
+                repairs: 0,
+                refusal: None,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the gate's state panics")
+    }
+
+    /// What may be shown of an output: with a schema nothing that it does not describe.
+    fn shown(&self, made: Made) -> Made {
+        if self.output.is_some() { shown::described(made) } else { made }
+    }
+
+    /// Keeps a copy of what is shown now and judged later.
+    fn note_early(&self, made: &Made) {
+        let mut state = self.state();
+        state.early_bytes = state.early_bytes.saturating_add(shown::bytes(made));
+        if state.early_bytes <= EARLY_BYTES_MAX {
+            state.early.push(made.clone());
+        }
+    }
+
+    /// What all gates say: judges only where rules and tools let it pass, as they cost the most and count the least.
+    async fn verdict(&self, answer: &Answer) -> Verdict {
+        let schema = match self.output.as_ref().map(schema_of).transpose() {
+            Ok(schema) => schema,
+            Err(fault) => return verdict(&[fault]),
+        };
+        let rules = Rules { schema, media: &self.verify.media, finished: self.verify.finished };
+        let by_rules = verdict(&rules.opinions(answer));
+        if by_rules != Verdict::Pass || !is_judged(answer) || self.verify.checks.is_empty() {
+            return by_rules;
+        }
+        let (message, said) = (self.state().message.clone(), answer.text());
+        let (judges, tools): (Vec<&Check>, Vec<&Check>) = self.verify.of_answers().partition(|check| check.is_judge());
+        for check in tools.into_iter().chain(judges) {
+            let by_check = verdict(&[self.ask(check, &message, &said).await]);
+            if by_check != Verdict::Pass {
+                return by_check;
+            }
+        }
+        Verdict::Pass
+    }
+
+    async fn ask(&self, check: &Check, message: &str, said: &str) -> Opinion {
+        let (is_judge, within) = (check.is_judge(), Duration::from_millis(check.within_ms));
+        let kind = if is_judge { Kind::Judge } else { Kind::Tool };
+        let opinion = |word| Opinion { gate: check.by.clone(), kind, word };
+        if !is_judge && self.tools.effect_of(&check.by) != Effect::None {
+            let why = "nobody said that it changes nothing: say `effect = \"none\"` of it in `[[tools]]`";
+            return opinion(Word::Fault(why.to_owned()));
+        }
+        let arguments =
+            if is_judge { words::arguments_of_judge(message, said) } else { words::arguments_of_tool(message, said) };
+        let arguments = arguments.to_string();
+        // Boxed, as it is far larger than the rest.
+        let called = timeout(within, Box::pin(self.tools.invoke(&check.by, &arguments))).await;
+        opinion(match called {
+            Err(_) => Word::Late(within),
+            Ok((Err(error), _)) => Word::Fault(error.to_string()),
+            Ok((Ok(result), _)) => words::word_of(&result, is_judge),
+        })
+    }
+
+    /// Judges what was held back, or shown already, and gives what may be shown now.
+    async fn judge(&self, held: Vec<Made>) -> Result<Vec<Made>, AgentError> {
+        let is_early = self.verify.deliver == Delivery::Early;
+        let (early, early_bytes) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.early), std::mem::take(&mut state.early_bytes))
+        };
+        if !self.verify.judges_answers() {
+            return Ok(held);
+        }
+        let answer = if is_early { Answer::of(&early, self.notes) } else { Answer::of(&held, self.notes) };
+        let verdict = match early_bytes > EARLY_BYTES_MAX {
+            true => verdict(&[fault("deliver", &format!("more than {EARLY_BYTES_MAX} bytes were shown before"))]),
+            false => self.verdict(&answer).await,
+        };
+        if is_judged(&answer) {
+            event::tell(&verdict, self.observability);
+        }
+        match verdict {
+            Verdict::Refusal(refusal) => Err(self.refused(&refusal, &answer)),
+            Verdict::Pass if answer.ending == AnswerEnd::Failure => {
+                // Nobody judged what it answered before it failed.
+                Ok(held.into_iter().filter(shown::is_status).collect())
+            }
+            Verdict::Pass => {
+                let message = self.state().message.clone();
+                self.findings.report(&message, &answer);
+                Ok(held)
+            }
+        }
+    }
+
+    fn refused(&self, refusal: &Refusal, answer: &Answer) -> AgentError {
+        let agent = self.agent.name();
+        let Refusal { gate, place, reason, .. } = refusal;
+        tracing::warn!(agent, gate, place, reason, "an answer was refused");
+        let text = answer.text();
+        let quoted: String = text.chars().take(QUOTED_CHARS_MAX).collect();
+        let attempt = {
+            let mut state = self.state();
+            state.refusal = Some(Repair { reason: refusal.to_agent(), answer: quoted });
+            state.repairs + 1
+        };
+        if let Some(TurnVerdicts(verdicts)) = &self.verdicts {
+            let Refusal { gate, place, rule, reason, .. } = refusal.clone();
+            verdicts.add(RefusedAnswer { attempt, gate, place, rule, reason, answer: text, bytes: 0 });
+        }
+        AgentError::Failed(refusal.to_string())
+    }
+}
+
+/// A gate that could not judge.
+fn fault(gate: &str, why: &str) -> Opinion {
+    Opinion::of_rule(gate, Some(Word::Fault(why.to_owned())))
+}
+
+/// What judges a message, or an answer.
+fn schema_of(read: &SchemaRead) -> Result<&AnswerSchema, Opinion> {
+    (**read).as_ref().map_err(|why| fault("schema", why))
+}
+
+impl OutputGate for ContractGate {
+    fn admit(&self, message: &Message) -> Result<(), AgentError> {
+        let said = Answer::of_message(&message.parts);
+        self.state().message = said.text();
+        let Some(input) = &self.input else { return Ok(()) };
+        let opinion = schema_of(input).map_or_else(|fault| fault, |schema| admits(schema, &said));
+        match verdict(&[opinion]) {
+            Verdict::Pass => Ok(()),
+            Verdict::Refusal(refusal) => Err(AgentError::Rejected(refusal.to_sender())),
+        }
+    }
+
+    fn hold(&self, made: Made) -> Hold {
+        if !self.verify.judges_answers() {
+            return Hold::Pass(made);
+        }
+        let is_early = self.verify.deliver == Delivery::Early;
+        match self.shown(made) {
+            made @ (Made::Remember(_) | Made::Begun { .. }) => Hold::Pass(made),
+            // A progress message could be a part of an answer.
+            Made::Status(TaskState::Working, _) if !is_early => Hold::Pass(Made::Status(TaskState::Working, None)),
+            made if is_early => {
+                self.note_early(&made);
+                if shown::is_end(&made) { Hold::Keep(made) } else { Hold::Pass(made) }
+            }
+            made if shown::is_progress(&made) => Hold::Drop,
+            made => Hold::Keep(made),
+        }
+    }
+
+    fn release(&self, held: Vec<Made>) -> BoxFuture<'_, Result<Vec<Made>, AgentError>> {
+        self.judge(held).boxed()
+    }
+
+    /// In its own words of a failure an agent could say what no gate judged.
+    fn failure(&self, error: AgentError) -> AgentError {
+        match error {
+            AgentError::Failed(why) | AgentError::Rejected(why) if self.own_failures && self.output.is_some() => {
+                tracing::warn!(agent = self.agent.name(), why, "a turn whose answers have a schema failed");
+                AgentError::Failed("it failed; the node's log says why".to_owned())
+            }
+            error => error,
+        }
+    }
+
+    fn may_repair(&self) -> bool {
+        self.verify.repair > 0
+    }
+
+    fn repair(&self) -> Option<Repair> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let refusal = state.refusal.take()?;
+        let repairs = Repairs {
+            most: self.verify.repair,
+            used: state.repairs,
+            left: self.within.map(|within| within.saturating_sub(now - self.begun)),
+            took: now - state.asked,
+        };
+        if self.verify.deliver == Delivery::Early || !repairs.has_more() {
+            return None;
+        }
+        state.repairs += 1;
+        state.asked = now;
+        Some(refusal)
+    }
+}

@@ -1,0 +1,93 @@
+//! What failed in silence in a turn that is complete: named in the log, and counted for the version that ran.
+
+use std::sync::Arc;
+
+use althing_execution::run_notes::{CallFacts, RunNotes};
+use althing_execution::tools::Tools;
+use althing_execution::{FindingCounts, GatedTurn};
+use althing_protocol::contract::OutputRule;
+use althing_protocol::{AgentRef, digest};
+use althing_td::Effect;
+
+use super::known::AnswerBook;
+use crate::machine::answer::{Answer, AnswerEnd};
+use crate::machine::rules::is_cut;
+use crate::machine::silent::{Call, Turn, findings};
+
+/// What is to be known of a turn beside its answer, and where findings are counted.
+pub(super) struct Findings {
+    agent: AgentRef,
+    task: String,
+    tools: Arc<Tools>,
+    /// The tools with an effect that it may call.
+    effects: Vec<String>,
+    /// What judges its answers: no calls of its own.
+    checks: Vec<String>,
+    silence_is_meant: bool,
+    /// Whether the runtime is the node's own: all that such an agent does is a call that is noted.
+    notes: bool,
+    known: Arc<AnswerBook>,
+    counts: Arc<FindingCounts>,
+    run: RunNotes,
+}
+
+impl Findings {
+    pub fn of(turn: &GatedTurn<'_>, known: &Arc<AnswerBook>) -> Findings {
+        let verify = &turn.contract.verify;
+        let has_effect = |tool: &&String| !tool.ends_with('*') && turn.tools.effect_of(tool) != Effect::None;
+        Findings {
+            agent: turn.agent.clone(),
+            task: turn.task.to_owned(),
+            tools: turn.tools.clone(),
+            effects: turn.contract.capabilities.iter().filter(has_effect).cloned().collect(),
+            checks: verify.checks.iter().map(|check| check.by.clone()).collect(),
+            silence_is_meant: verify.output == OutputRule::Optional,
+            notes: turn.notes,
+            known: known.clone(),
+            counts: turn.findings.clone(),
+            run: turn.run.clone(),
+        }
+    }
+
+    /// Reports what failed in silence in a turn that answers that message so.
+    pub fn report(&self, message: &str, answer: &Answer) {
+        if answer.ending != AnswerEnd::Complete {
+            return;
+        }
+        let facts = self.run.facts();
+        let is_own = |call: &&CallFacts| !self.checks.contains(&call.tool);
+        let call = |call: &CallFacts| (call.clone(), self.tools.effect_of(&call.tool) != Effect::None);
+        let noted: Vec<(CallFacts, bool)> = facts.calls.iter().filter(is_own).map(call).collect();
+        let calls: Vec<Call<'_>> = noted
+            .iter()
+            .map(|(call, has_effect)| Call {
+                tool: &call.tool,
+                succeeded: call.outcome == "done",
+                has_effect: *has_effect,
+                breaks_schema: call.breaks_schema,
+            })
+            .collect();
+        let text = answer.text();
+        // What else a program or a server does is not known, so that it may say what it likes of that.
+        let effects: Vec<&str> =
+            if self.notes { self.effects.iter().map(String::as_str).collect() } else { Vec::new() };
+        let is_known = (self.notes || !calls.is_empty()) && facts.more_calls == 0;
+        let turn = Turn {
+            answer: &text,
+            says_something: answer.says_something(),
+            silence_is_meant: self.silence_is_meant,
+            is_cut: is_cut(answer),
+            calls: is_known.then_some(calls.as_slice()),
+            effects: &effects,
+            cases_milli: None,
+        };
+        let mut found = findings(&turn);
+        let question = digest(message.as_bytes());
+        found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
+        for finding in found {
+            let (agent, task, finding) = (self.agent.name(), self.task.as_str(), finding.name());
+            tracing::warn!(agent, task, finding, "a turn may have failed in silence");
+            self.counts.add(finding, task);
+        }
+    }
+}

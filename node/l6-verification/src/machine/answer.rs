@@ -1,0 +1,264 @@
+//! What a turn answers, of all that its agent emitted. Pure.
+//!
+//! **Input**: the outputs of a turn, in their order. **Output**: the pieces of the answer as a caller has them in the end, and
+//! those that were replaced meanwhile: who listens to a stream has seen them.
+
+use a2a::{Part, PartContent, TaskState};
+use althing_execution::agent::Made;
+use serde_json::Value;
+
+/// The data that the node's own runtimes add to an answer.
+const NOTES: [&str; 2] = ["usage", "tools"];
+
+/// What a turn answers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// Its pieces; texts that follow each other in one artifact are one.
+    pub pieces: Vec<Piece>,
+    /// How the turn ends.
+    pub ending: AnswerEnd,
+    /// What the node's own runtime noted of it.
+    pub notes: Notes,
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// What it says.
+    pub content: Content,
+    /// Its media type, where that is said.
+    pub media: Option<String>,
+}
+
+/// What a piece says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// What people read, as it is.
+    Text(String),
+    /// JSON.
+    Data(Value),
+    /// Bytes, or where they are.
+    File,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AnswerEnd {
+    /// With its answer.
+    #[default]
+    Complete,
+    /// With a question to its caller, which is no answer.
+    Question,
+    /// The agent itself says that it failed.
+    Failure,
+}
+
+/// What the node's own runtime notes of a turn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Notes {
+    /// Why its model stopped, in the words of its endpoint.
+    pub finish: Option<String>,
+    /// Its calls of tools.
+    pub calls: Vec<NotedCall>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedCall {
+    /// `server/tool`.
+    pub tool: String,
+    /// `done`, or what else came of it.
+    pub outcome: String,
+}
+
+impl Answer {
+    /// The answer of a turn that emitted all that. `notes`: whether its runtime is the node's own, which adds notes.
+    #[must_use]
+    pub fn of(outputs: &[Made], notes: bool) -> Answer {
+        let mut reader = Reader { notes, ..Reader::default() };
+        for made in outputs {
+            reader.output(made);
+        }
+        let pieces = reader.artifacts.into_iter().flat_map(|(_, pieces)| pieces).chain(reader.message).collect();
+        Answer { pieces, ending: reader.ending, notes: reader.found }
+    }
+
+    /// What a message says.
+    #[must_use]
+    pub fn of_message(parts: &[Part]) -> Answer {
+        Answer { pieces: Reader::default().pieces(Vec::new(), parts), ..Answer::default() }
+    }
+
+    /// Whether it says anything.
+    #[must_use]
+    pub fn says_something(&self) -> bool {
+        self.pieces.iter().any(|piece| match &piece.content {
+            Content::Text(text) => !text.trim().is_empty(),
+            Content::Data(_) | Content::File => true,
+        })
+    }
+
+    /// Its texts, and its data as JSON, each on lines of its own.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let text = |piece: &Piece| match &piece.content {
+            Content::Text(text) => Some(text.clone()),
+            Content::Data(data) => Some(data.to_string()),
+            Content::File => None,
+        };
+        self.pieces.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    notes: bool,
+    /// The artifacts by their ids; one that was replaced stays under its own.
+    artifacts: Vec<(String, Vec<Piece>)>,
+    /// The message that ends the turn.
+    message: Vec<Piece>,
+    ending: AnswerEnd,
+    found: Notes,
+}
+
+impl Reader {
+    fn output(&mut self, made: &Made) {
+        match made {
+            Made::Annotated(made, _) => self.output(made),
+            Made::Artifact { artifact, append, .. } => {
+                let known = self.artifacts.iter().rposition(|(id, _)| *id == artifact.artifact_id).filter(|_| *append);
+                let before = known.map(|place| std::mem::take(&mut self.artifacts[place].1)).unwrap_or_default();
+                let pieces = self.pieces(before, &artifact.parts);
+                match known {
+                    Some(place) => self.artifacts[place].1 = pieces,
+                    None => self.artifacts.push((artifact.artifact_id.clone(), pieces)),
+                }
+            }
+            Made::Status(TaskState::Working, _) | Made::Remember(_) | Made::Begun { .. } => {}
+            Made::Status(TaskState::InputRequired | TaskState::AuthRequired, _) => self.ending = AnswerEnd::Question,
+            Made::Status(TaskState::Failed | TaskState::Rejected | TaskState::Canceled, _) => {
+                self.ending = AnswerEnd::Failure;
+            }
+            Made::Status(_, message) => {
+                self.ending = AnswerEnd::Complete;
+                if let Some(message) = message {
+                    self.add_message(&message.parts);
+                }
+            }
+            Made::Reply(message) => self.add_message(&message.parts),
+        }
+    }
+
+    fn add_message(&mut self, parts: &[Part]) {
+        let before = std::mem::take(&mut self.message);
+        self.message = self.pieces(before, parts);
+    }
+
+    /// These pieces, and those of more parts.
+    fn pieces(&mut self, mut pieces: Vec<Piece>, parts: &[Part]) -> Vec<Piece> {
+        for part in parts {
+            let media = part.media_type.as_deref().map(essence);
+            let content = match &part.content {
+                PartContent::Data(data) if self.is_note(data) => continue,
+                PartContent::Data(data) => Content::Data(data.clone()),
+                PartContent::Raw(_) | PartContent::Url(_) => Content::File,
+                PartContent::Text(more) => match pieces.last_mut() {
+                    Some(Piece { content: Content::Text(text), media: known }) if *known == media => {
+                        text.push_str(more);
+                        continue;
+                    }
+                    _ => Content::Text(more.clone()),
+                },
+            };
+            pieces.push(Piece { content, media });
+        }
+        pieces
+    }
+
+    /// Whether it is a note of the node's own runtime, which it reads then.
+    fn is_note(&mut self, data: &Value) -> bool {
+        let Some(members) = data.as_object().filter(|_| self.notes) else { return false };
+        if members.is_empty() || !members.keys().all(|name| NOTES.contains(&name.as_str())) {
+            return false;
+        }
+        if let Some(finish) = data["usage"]["finish"].as_str() {
+            self.found.finish = Some(finish.to_owned());
+        }
+        let text = |call: &Value, name: &str| call[name].as_str().unwrap_or_default().to_owned();
+        let calls = data["tools"].as_array().into_iter().flatten();
+        let calls = calls.map(|call| NotedCall { tool: text(call, "tool"), outcome: text(call, "outcome") });
+        self.found.calls.extend(calls);
+        true
+    }
+}
+
+/// A media type in small letters, without its parameters.
+fn essence(media: &str) -> String {
+    media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a::{Artifact, Message, Role};
+    use serde_json::json;
+
+    use super::*;
+
+    fn artifact(id: &str, parts: Vec<Part>, append: bool) -> Made {
+        let artifact = Artifact {
+            artifact_id: id.to_owned(),
+            name: None,
+            description: None,
+            parts,
+            metadata: None,
+            extensions: None,
+        };
+        Made::Artifact { artifact, append, last: false }
+    }
+
+    fn text(id: &str, text: &str, append: bool) -> Made {
+        artifact(id, vec![Part::text(text)], append)
+    }
+
+    fn texts(outputs: &[Made]) -> Vec<String> {
+        let text = |piece: Piece| match piece.content {
+            Content::Text(text) => text,
+            other => panic!("{other:?}"),
+        };
+        Answer::of(outputs, false).pieces.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn streamed_pieces_are_one_and_what_was_replaced_was_seen() {
+        let streamed = [text("a", "{\"to", false), text("b", "other", false), text("a", "tal\":1}", true)];
+        assert_eq!(texts(&streamed), ["{\"total\":1}", "other"]);
+        assert_eq!(texts(&[text("a", "a lie", false), text("a", "the truth", false)]), ["a lie", "the truth"]);
+        assert_eq!(texts(&[text("a", "1", false), text("a", "2", false), text("a", "3", true)]), ["1", "23"]);
+        let ending = Made::Status(TaskState::Completed, Some(Message::new(Role::Agent, vec![Part::text("done")])));
+        assert_eq!(texts(&[ending.annotated(Some([("a".to_owned(), json!(1))].into()))]), ["done"]);
+    }
+
+    #[test]
+    fn notes_are_the_runtimes_own_and_of_others_they_are_data() {
+        let data = json!({
+            "usage": { "finish": "length" }, "tools": [{ "tool": "shop/order", "outcome": "denied" }],
+        });
+        let noted = artifact("a", vec![Part::text("x"), Part::data(data)], false);
+        let own = Answer::of(std::slice::from_ref(&noted), true);
+        assert_eq!((own.pieces.len(), own.notes.finish.as_deref()), (1, Some("length")));
+        assert_eq!(own.notes.calls, [NotedCall { tool: "shop/order".to_owned(), outcome: "denied".to_owned() }]);
+        let other = Answer::of(&[noted], false);
+        assert_eq!((other.pieces.len(), other.notes), (2, Notes::default()));
+        let mixed = artifact("a", vec![Part::data(json!({ "usage": {}, "answer": 42 }))], false);
+        assert_eq!(Answer::of(&[mixed], true).pieces.len(), 1);
+    }
+
+    #[test]
+    fn a_question_and_a_failure_are_no_answers() {
+        let ends = |state| Answer::of(&[Made::Status(state, None)], false).ending;
+        assert_eq!(ends(TaskState::InputRequired), AnswerEnd::Question);
+        assert_eq!(ends(TaskState::Rejected), AnswerEnd::Failure);
+        assert_eq!(ends(TaskState::Completed), AnswerEnd::Complete);
+        assert!(!Answer::of(&[text("a", " \n", false)], false).says_something());
+    }
+}

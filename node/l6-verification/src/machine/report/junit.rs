@@ -1,0 +1,62 @@
+//! A report as JUnit's XML.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Report as Document, TestCase, TestCaseStatus, TestSuite};
+
+use super::{CaseReport, Outcome, Report, Verdict};
+
+/// The XML was not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the report cannot be written as XML; write it as JSON")]
+pub struct JUnitError;
+
+impl Report {
+    /// As XML: a suite of the agent, with a test for each case. What failed is a failure, and what is undecided an error: both
+    /// stop a build.
+    ///
+    /// # Errors
+    /// [`JUnitError`].
+    pub fn junit(&self) -> Result<String, JUnitError> {
+        let mut suite = TestSuite::new(self.agent.as_str());
+        suite.add_property(("version", self.version.as_str()));
+        suite.add_property(("scorer", self.scorer.word()));
+        for case in &self.cases {
+            suite.add_test_case(test(case, &self.agent));
+        }
+        let mut document = Document::new("althing test");
+        document.add_test_suite(suite);
+        document.to_string().map_err(|_| JUnitError)
+    }
+}
+
+fn test(case: &CaseReport, agent: &str) -> TestCase {
+    let status = match case.outcome() {
+        Outcome::Pass => TestCaseStatus::success(),
+        Outcome::Fail => refused(NonSuccessKind::Failure, case),
+        Outcome::Undecided => refused(NonSuccessKind::Error, case),
+    };
+    let mut test = TestCase::new(case.id.as_str(), status);
+    let taken_ms = case.runs.iter().map(|run| run.figures.duration_ms).fold(0, u64::saturating_add);
+    test.set_classname(agent).set_time(Duration::from_millis(taken_ms));
+    test
+}
+
+fn refused(kind: NonSuccessKind, case: &CaseReport) -> TestCaseStatus {
+    let (passed, decided) = case.counts();
+    let mut reasons = Vec::new();
+    for (run, number) in case.runs.iter().zip(1_u32..) {
+        match &run.verdict {
+            Verdict::Pass => {}
+            Verdict::Fail(findings) => {
+                reasons.extend(findings.iter().map(|finding| format!("run {number}: {finding}")))
+            }
+            Verdict::Undecided(why) => reasons.push(format!("run {number}: undecided: {why}")),
+        }
+    }
+    let mut status = TestCaseStatus::non_success(kind);
+    let runs = case.runs.len();
+    status.set_message(format!("{passed} of {decided} runs that were decided are right, of {runs} in all"));
+    status.set_description(reasons.join("\n"));
+    status
+}

@@ -1,0 +1,185 @@
+//! What a test found: a verdict for each run of each case, how often it may be relied on, and one word for all of it. As a table
+//! for people, as JSON, and as JUnit's XML for what builds software.
+
+mod json;
+mod junit;
+mod rate;
+mod scorer;
+mod table;
+mod verdict;
+
+pub use junit::JUnitError;
+pub use rate::{Interval, pass_at, pass_hat};
+pub use scorer::Scorer;
+pub use verdict::{Finding, Observation, Verdict, judge};
+
+/// The exit code of a test that is undecided; nothing else ends with it.
+pub const UNDECIDED_EXIT: u8 = 9;
+
+/// One run of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseRun {
+    /// What is said of it.
+    pub verdict: Verdict,
+    /// Whom the message was for, where that was found.
+    pub agent: Option<String>,
+    /// The tools that were called, in their order.
+    pub tools: Vec<String>,
+    /// How it went.
+    pub figures: RunFigures,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunFigures {
+    /// How long it took, milliseconds.
+    pub duration_ms: u64,
+    /// How long until the first words of the answer, milliseconds, where that was measured.
+    pub first_token_ms: Option<u64>,
+    /// Tokens of prompts and answers.
+    pub tokens: u64,
+    /// What it cost, millionths of millionths of a currency; none where models have no prices.
+    pub cost: Option<u128>,
+}
+
+/// All runs of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseReport {
+    /// The case, by its id.
+    pub id: String,
+    /// Its runs, in their order.
+    pub runs: Vec<CaseRun>,
+}
+
+/// What is said of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It passed.
+    Pass,
+    /// It failed.
+    Fail,
+    /// It cannot be told, which is not a pass.
+    Undecided,
+}
+
+/// What is asked of a test beside that each run passes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Floor {
+    /// The least share of cases that are right in all of `k` runs, 0 to 1.
+    pub share: f64,
+}
+
+/// What a test came to, case by case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The agent, as its owner calls it.
+    pub agent: String,
+    /// Its version, as its file has it.
+    pub version: String,
+    /// How texts were compared.
+    pub scorer: Scorer,
+    /// In how many runs a case should be right.
+    pub k: u32,
+    /// The cases, in their order.
+    pub cases: Vec<CaseReport>,
+    /// Between which shares pass^k and pass@k lie, where that is known.
+    pub pass_hat_interval: Option<Interval>,
+    /// The same of pass@k.
+    pub pass_at_interval: Option<Interval>,
+    /// The least that is asked, in place of all runs.
+    pub floor: Option<Floor>,
+}
+
+impl Outcome {
+    /// How reports write it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Pass => "pass",
+            Outcome::Fail => "fail",
+            Outcome::Undecided => "undecided",
+        }
+    }
+
+    /// The exit code of a command that ends with it.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Outcome::Pass => 0,
+            Outcome::Fail => 1,
+            Outcome::Undecided => UNDECIDED_EXIT,
+        }
+    }
+}
+
+impl CaseReport {
+    /// How many of its runs passed, and how many were decided.
+    #[must_use]
+    pub fn counts(&self) -> (u32, u32) {
+        let count = |wanted: fn(&Verdict) -> bool| {
+            let runs = self.runs.iter().filter(|run| wanted(&run.verdict)).count();
+            u32::try_from(runs).unwrap_or(u32::MAX)
+        };
+        let passed = count(|verdict| *verdict == Verdict::Pass);
+        (passed, count(|verdict| !matches!(verdict, Verdict::Undecided(_))))
+    }
+
+    /// What is said of it: one run that failed is enough, and one that is undecided is no pass.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let (passed, decided) = self.counts();
+        let is_whole = self.runs.iter().all(|run| !matches!(run.verdict, Verdict::Undecided(_)));
+        if passed < decided {
+            Outcome::Fail
+        } else if is_whole && !self.runs.is_empty() {
+            Outcome::Pass
+        } else {
+            Outcome::Undecided
+        }
+    }
+}
+
+impl Report {
+    /// The share of cases that are right in each of `k` runs (pass^k), estimated from all runs; none while a case has fewer that
+    /// were decided.
+    #[must_use]
+    pub fn pass_hat(&self) -> Option<f64> {
+        self.mean(pass_hat)
+    }
+
+    /// The share of cases that are right in at least one of `k` runs (pass@k); none while a case has fewer that were decided.
+    #[must_use]
+    pub fn pass_at(&self) -> Option<f64> {
+        self.mean(pass_at)
+    }
+
+    fn mean(&self, of: fn(u32, u32, u32) -> Option<f64>) -> Option<f64> {
+        let shares = self.cases.iter().map(|case| {
+            let (passed, decided) = case.counts();
+            of(decided, passed, self.k)
+        });
+        let shares: Vec<f64> = shares.collect::<Option<_>>()?;
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+
+    /// What is said of all of it. Without a floor each run of each case passes, or the test does not; with one, pass^k is
+    /// above it as far as chance allows to say so.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let outcomes: Vec<Outcome> = self.cases.iter().map(CaseReport::outcome).collect();
+        let is_any = |wanted: Outcome| outcomes.contains(&wanted);
+        match (self.floor, self.pass_hat_interval) {
+            _ if outcomes.is_empty() => Outcome::Undecided,
+            (None, _) if is_any(Outcome::Fail) => Outcome::Fail,
+            (Some(floor), Some(interval)) if interval.high < floor.share => Outcome::Fail,
+            // What is not known of a case cannot be made good by the others.
+            _ if is_any(Outcome::Undecided) => Outcome::Undecided,
+            (None, _) => Outcome::Pass,
+            (Some(floor), Some(interval)) if interval.low >= floor.share => Outcome::Pass,
+            (Some(_), _) => Outcome::Undecided,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use serde_json::json;
+
+use super::*;
+use crate::machine::cases::{Case, Expectation, ToolRule};
+
+fn case(targets: &[&str], expectation: &Expectation) -> Case {
+    let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    Case::new("one", &["hello".to_owned()], &targets, expectation).expect("it is a case")
+}
+
+fn seen(answer: &str, tools: &[&str]) -> Observation {
+    let tools = tools.iter().map(ToString::to_string).collect();
+    let agent = Some(("clerk".to_owned(), "did:key:z1#clerk".to_owned()));
+    Observation { answer: Some(Ok(answer.to_owned())), agent, tools, ..Observation::default() }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+fn findings(case: &Case, seen: &Observation) -> Vec<String> {
+    match judge(case, Scorer::Includes, seen) {
+        Verdict::Fail(findings) => findings.iter().map(ToString::to_string).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_right_run_passes_and_each_thing_that_is_wrong_is_a_finding() {
+    let expectation = Expectation {
+        agent: Some("clerk".to_owned()),
+        tools: Some(ToolRule::InOrder(names(&["shop/search", "shop/buy"]))),
+        never: names(&["shop/delete"]),
+        schema: Some(json!({ "type": "object", "required": ["total"] })),
+        label: None,
+        task: None,
+    };
+    let case = case(&["42"], &expectation);
+    let right = seen(r#"{"total": 42}"#, &["shop/search", "shop/look", "shop/buy"]);
+    assert_eq!(judge(&case, Scorer::Includes, &right), Verdict::Pass);
+    let by_id = Expectation { agent: Some("did:key:z1#clerk".to_owned()), ..Expectation::default() };
+    assert_eq!(judge(&super::tests::case(&[], &by_id), Scorer::Includes, &right), Verdict::Pass);
+    let wrong = Observation {
+        agent: Some(("thief".to_owned(), "x".to_owned())),
+        ..seen(r#"{"sum": 7}"#, &["shop/buy", "shop/search", "shop/delete"])
+    };
+    let told = findings(&case, &wrong);
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert_eq!(told[0], "found agent \"thief\", wanted \"clerk\"");
+    assert!(told[1].contains("is not right (includes): wanted \"42\""), "{told:?}");
+    assert_eq!(told[2], "the answer is not as its schema says; the whole breaks /required");
+    let tools = "called shop/buy, shop/search, shop/delete, wanted (in_order) shop/search, shop/buy";
+    assert_eq!(told[3..], [tools, "called shop/delete, which should never be called"]);
+    assert_eq!(findings(&case, &seen("42", &["shop/search", "shop/buy"])).len(), 1, "42 is no object");
+    assert!(findings(&case, &seen("42 pounds", &["shop/search", "shop/buy"]))[0].contains("is no JSON"));
+}
+
+#[test]
+fn no_answer_is_a_failure_and_no_run_is_none() {
+    let case = case(&["x"], &Expectation::default());
+    let silent = Observation::default();
+    assert_eq!(findings(&case, &silent), ["no answer: nothing was said"]);
+    let failed = Observation { answer: Some(Err("it was refused".to_owned())), ..Observation::default() };
+    assert_eq!(findings(&case, &failed), ["no answer: it was refused"]);
+    let unmade = Observation { obstacle: Some("no node".to_owned()), ..Observation::default() };
+    assert_eq!(judge(&case, Scorer::Includes, &unmade), Verdict::Undecided("no node".to_owned()));
+    let open = super::tests::case(&[], &Expectation::default());
+    assert!(matches!(judge(&open, Scorer::Includes, &seen("x", &[])), Verdict::Undecided(_)));
+    assert!(matches!(judge(&open, Scorer::Includes, &silent), Verdict::Fail(_)));
+}
+
+#[test]
+fn tools_are_judged_by_their_rule() {
+    let (x, y) = ("a/x", "a/y");
+    let rules =
+        [ToolRule::Exact(names(&[x, y])), ToolRule::InOrder(names(&[x, y])), ToolRule::AnyOrder(names(&[x, y]))];
+    let table: [(&[&str], [bool; 3]); 5] = [
+        (&[x, y], [true, true, true]),
+        (&[x, "a/z", y, y], [false, true, true]),
+        (&[y, x], [false, false, true]),
+        (&[x], [false, false, false]),
+        (&[], [false, false, false]),
+    ];
+    for (calls, holds) in table {
+        let calls = names(calls);
+        assert_eq!(rules.clone().map(|rule| rule.holds(&calls)), holds, "{calls:?}");
+    }
+    assert!(!ToolRule::AnyOrder(names(&[x, x])).holds(&names(&[x, y])), "as often as it is named");
+    assert!(ToolRule::Exact(Vec::new()).holds(&[]) && !ToolRule::Exact(Vec::new()).holds(&names(&[x])));
+}
+
+fn report(verdicts: &[&[Verdict]]) -> Report {
+    let run = |verdict: &Verdict| CaseRun {
+        verdict: verdict.clone(),
+        agent: Some("clerk".to_owned()),
+        tools: names(&["a/x"]),
+        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: 50, cost: Some(u128::MAX) },
+    };
+    let cases = verdicts.iter().zip(1..).map(|(runs, number): (_, u32)| CaseReport {
+        id: format!("case {number}"),
+        runs: runs.iter().map(run).collect(),
+    });
+    Report {
+        agent: "clerk".to_owned(),
+        version: "1.0.0".to_owned(),
+        scorer: Scorer::Includes,
+        k: 2,
+        cases: cases.collect(),
+        pass_hat_interval: None,
+        pass_at_interval: None,
+        floor: None,
+    }
+}
+
+fn fail() -> Verdict {
+    Verdict::Fail(vec![Finding::Forbidden("a/<x>".to_owned())])
+}
+
+fn undecided() -> Verdict {
+    Verdict::Undecided("no node".to_owned())
+}
+
+#[test]
+fn undecided_is_never_a_pass() {
+    let outcome = |verdicts: &[&[Verdict]]| report(verdicts).outcome();
+    assert_eq!(outcome(&[&[Verdict::Pass, Verdict::Pass]]), Outcome::Pass);
+    assert_eq!(outcome(&[&[Verdict::Pass], &[Verdict::Pass, undecided()]]), Outcome::Undecided);
+    assert_eq!(outcome(&[&[Verdict::Pass, fail()], &[undecided()]]), Outcome::Fail);
+    assert_eq!(outcome(&[]), Outcome::Undecided, "there are no cases");
+    assert_eq!(outcome(&[&[]]), Outcome::Undecided, "there are no runs");
+    let codes = [Outcome::Pass, Outcome::Fail, Outcome::Undecided].map(Outcome::exit_code);
+    assert_eq!(codes, [0, 1, UNDECIDED_EXIT]);
+}
+
+#[test]
+fn a_floor_is_passed_only_beyond_chance() {
+    let with = |low: f64, high: f64| {
+        let mut report = report(&[&[Verdict::Pass, Verdict::Pass], &[Verdict::Pass, fail()]]);
+        report.floor = Some(Floor { share: 0.5 });
+        report.pass_hat_interval = Some(Interval { low, high });
+        report
+    };
+    assert_eq!(with(0.6, 0.9).outcome(), Outcome::Pass);
+    assert_eq!(with(0.4, 0.9).outcome(), Outcome::Undecided);
+    assert_eq!(with(0.1, 0.4).outcome(), Outcome::Fail);
+    assert_eq!(Report { pass_hat_interval: None, ..with(0.6, 0.9) }.outcome(), Outcome::Undecided);
+    let mut unknown = with(0.6, 0.9);
+    unknown.cases[0].runs[0].verdict = undecided();
+    assert_eq!((unknown.outcome(), unknown.pass_hat()), (Outcome::Undecided, None));
+    let known = with(0.6, 0.9);
+    assert_eq!((known.pass_hat(), known.pass_at()), (Some(0.5), Some(1.0)));
+}
+
+#[test]
+fn a_report_is_a_table_json_and_xml() {
+    let report = report(&[&[Verdict::Pass, Verdict::Pass], &[Verdict::Pass, fail()], &[undecided()]]);
+    let table = report.table();
+    assert!(table.contains("case 2") && table.contains("1/2"), "{table}");
+    assert!(table.contains("  called a/<x>, which should never be called\n"), "{table}");
+    assert!(table.ends_with("clerk 1.0.0: fail; pass^2 not known, pass@2 not known\n"), "{table}");
+    let json = report.json();
+    assert_eq!(json["verdict"], "fail");
+    assert_eq!(json["cases"][1]["runs"][1]["reasons"], json!(["called a/<x>, which should never be called"]));
+    assert_eq!(json["cases"][0]["runs"][0]["tokensPerSecond"], 100.0);
+    assert_eq!(json["cases"][0]["runs"][0]["cost"], u128::MAX.to_string());
+    let xml = report.junit().expect("it is written");
+    assert!(xml.contains(r#"<testsuite name="clerk" tests="3" skipped="0" errors="1" failures="1">"#), "{xml}");
+    assert!(xml.contains("run 2: called a/&lt;x&gt;"), "{xml}");
+}

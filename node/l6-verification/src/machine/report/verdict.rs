@@ -1,0 +1,175 @@
+//! Whether one run of a case was right.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::scorer::Scorer;
+use crate::machine::cases::{Case, ToolRule, excerpt};
+
+/// Places of an answer at which it breaks its schema, as far as they are told.
+const PLACES_MAX: usize = 8;
+
+/// What one run of a case brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observation {
+    /// The text of the last answer, or why there is none.
+    pub answer: Option<Result<String, String>>,
+    /// The data of the last answer, where it has a part of JSON.
+    pub data: Option<Value>,
+    /// Whom the message was for, where that was found: name and id.
+    pub agent: Option<(String, String)>,
+    /// The tools that were called, as `server/tool`, in their order.
+    pub tools: Vec<String>,
+    /// Why the run could not be made, if it could not: it says nothing of the agent.
+    pub obstacle: Option<String>,
+}
+
+/// What is said of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// All that was judged is right.
+    Pass,
+    /// Something is not.
+    Fail(Vec<Finding>),
+    /// It cannot be told: why.
+    Undecided(String),
+}
+
+/// One thing that is not right.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finding {
+    /// There is no answer: why.
+    NoAnswer(String),
+    /// The text is none of those that are right.
+    Answer {
+        /// By what the texts were compared.
+        scorer: Scorer,
+        /// Answers that are right.
+        targets: Vec<String>,
+        /// What the agent said, cut where it is long.
+        answer: String,
+    },
+    /// The message is for another agent.
+    Agent {
+        /// Whom it should be for.
+        wanted: String,
+        /// Whom it was for.
+        found: Option<String>,
+    },
+    /// Other tools were called, or in another order.
+    Tools {
+        /// What was right.
+        rule: ToolRule,
+        /// What was called.
+        calls: Vec<String>,
+    },
+    /// A tool was called that should not be.
+    Forbidden(String),
+    /// The answer is not what its schema says.
+    Schema {
+        /// Where, as JSON pointers: in the answer, and in the schema.
+        places: Vec<(String, String)>,
+    },
+    /// The answer has a schema and is no JSON.
+    NoData,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::NoAnswer(why) => write!(f, "no answer: {why}"),
+            Finding::Answer { scorer, targets, answer } => {
+                let first = targets.first().map(|target| excerpt(target)).unwrap_or_default();
+                let others = targets.len().saturating_sub(1);
+                let or = if others > 0 { format!(" or {others} others") } else { String::new() };
+                write!(f, "the answer {:?} is not right ({}): wanted {first:?}{or}", excerpt(answer), scorer.word())
+            }
+            Finding::Agent { wanted, found: Some(found) } => {
+                write!(f, "found agent {:?}, wanted {:?}", excerpt(found), excerpt(wanted))
+            }
+            Finding::Agent { wanted, found: None } => write!(f, "found no agent, wanted {:?}", excerpt(wanted)),
+            Finding::Tools { rule, calls } => {
+                let list = |tools: &[String]| match tools {
+                    [] => "none".to_owned(),
+                    tools => tools.iter().map(|tool| excerpt(tool)).collect::<Vec<_>>().join(", "),
+                };
+                write!(f, "called {}, wanted ({}) {}", list(calls), rule.name(), list(rule.tools()))
+            }
+            Finding::Forbidden(tool) => write!(f, "called {}, which should never be called", excerpt(tool)),
+            Finding::Schema { places } => {
+                f.write_str("the answer is not as its schema says")?;
+                for (at, rule) in places {
+                    let at = if at.is_empty() { "the whole" } else { at.as_str() };
+                    write!(f, "; {} breaks {}", excerpt(at), excerpt(rule))?;
+                }
+                Ok(())
+            }
+            Finding::NoData => f.write_str("the answer has a schema, and is no JSON"),
+        }
+    }
+}
+
+/// Judges a run of a case.
+#[must_use]
+pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
+    if let Some(obstacle) = &seen.obstacle {
+        return Verdict::Undecided(obstacle.clone());
+    }
+    let mut findings = Vec::new();
+    if let Some(wanted) = &case.expectation.agent {
+        let is_right = seen.agent.as_ref().is_some_and(|(name, id)| wanted == name || wanted == id);
+        if !is_right {
+            let found = seen.agent.as_ref().map(|(name, _)| name.clone());
+            findings.push(Finding::Agent { wanted: wanted.clone(), found });
+        }
+    }
+    match &seen.answer {
+        None => findings.push(Finding::NoAnswer("nothing was said".to_owned())),
+        Some(Err(why)) => findings.push(Finding::NoAnswer(why.clone())),
+        Some(Ok(answer)) => judge_answer(case, scorer, (answer.as_str(), seen.data.as_ref()), &mut findings),
+    }
+    if let Some(rule) = case.expectation.tools.as_ref().filter(|rule| !rule.holds(&seen.tools)) {
+        findings.push(Finding::Tools { rule: rule.clone(), calls: seen.tools.clone() });
+    }
+    let never = case.expectation.never.iter().filter(|tool| seen.tools.contains(tool));
+    findings.extend(never.cloned().map(Finding::Forbidden));
+    match findings.is_empty() {
+        false => Verdict::Fail(findings),
+        true if case.is_open() => Verdict::Undecided("the case does not say what is right".to_owned()),
+        true => Verdict::Pass,
+    }
+}
+
+fn judge_answer(case: &Case, scorer: Scorer, (answer, data): (&str, Option<&Value>), findings: &mut Vec<Finding>) {
+    if !case.targets.is_empty() && !scorer.is_right(answer, &case.targets) {
+        let (targets, answer) = (case.targets.clone(), answer.to_owned());
+        findings.push(Finding::Answer { scorer, targets, answer });
+    }
+    let Some(schema) = &case.expectation.schema else { return };
+    let parsed;
+    let data = match data {
+        Some(data) => Some(data),
+        None => {
+            parsed = serde_json::from_str::<Value>(answer).ok();
+            parsed.as_ref()
+        }
+    };
+    match data {
+        None => findings.push(Finding::NoData),
+        Some(data) => findings.extend(broken_schema(schema, data)),
+    }
+}
+
+fn broken_schema(schema: &Value, data: &Value) -> Option<Finding> {
+    // It was compiled when the case was read; one that does not compile is not met.
+    let Ok(validator) = jsonschema::draft202012::new(schema) else {
+        return Some(Finding::Schema { places: Vec::new() });
+    };
+    let errors = validator.iter_errors(data).take(PLACES_MAX);
+    let place = |error: jsonschema::ValidationError<'_>| {
+        (error.instance_path().as_str().to_owned(), error.schema_path().as_str().to_owned())
+    };
+    let places: Vec<(String, String)> = errors.map(place).collect();
+    (!places.is_empty()).then_some(Finding::Schema { places })
+}

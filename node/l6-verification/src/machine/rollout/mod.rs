@@ -1,0 +1,23 @@
+//! A new version of an agent gets a share of the calls, and all of them only by evidence; it loses them by itself when it is
+//! worse.
+
+mod error;
+mod outcome;
+mod plan;
+mod row;
+mod run;
+mod split;
+mod trial;
+mod versions;
+
+pub use error::OrderError;
+pub use outcome::{Breach, Outcome, Side, Signal, Ticket};
+pub use plan::{Plan, PlanError, STEPS_MAX, Unit};
+pub use row::{RowError, VERSIONS_ROW_BYTES_MAX, decode_row, encode_row};
+pub use run::{Change, Phase, Reason, Rollout};
+pub use split::{Call, Conversation};
+pub use trial::Trial;
+pub use versions::{REVERSALS_MAX, Reversal, Route, Versions};
+
+#[cfg(test)]
+mod tests;

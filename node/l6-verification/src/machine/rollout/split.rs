@@ -1,0 +1,116 @@
+//! Which version a conversation belongs to: a function of what it is and of when it began, so that it stays with its version
+//! without a row of its own.
+
+use althing_protocol::{Digest, digest};
+use minicbor::{Decode, Encode};
+
+use super::plan::Unit;
+
+/// In so many parts calls are divided.
+const BUCKETS: u64 = 10_000;
+const BUCKETS_PER_PERCENT: u64 = BUCKETS / 100;
+
+/// A conversation that a call is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conversation<'a> {
+    /// What all its tasks have in common.
+    pub id: &'a str,
+    /// What [`Route::began_ms`](super::Route::began_ms) was for its first call; none if this is the first.
+    pub began_ms: Option<u64>,
+}
+
+/// A call, as far as it decides which version answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// The task's id.
+    pub task: &'a str,
+    /// The conversation that it is in; none of a call that stands alone.
+    pub conversation: Option<Conversation<'a>>,
+    /// On whose behalf it is made.
+    pub caller: Option<&'a str>,
+    /// The channel, if it came by one.
+    pub channel: Option<&'a str>,
+    /// The group, if it is for one.
+    pub group: Option<&'a str>,
+    /// Now, Unix milliseconds.
+    pub now_ms: u64,
+}
+
+impl Call<'_> {
+    /// When its conversation began, if an earlier call did that.
+    pub(super) fn began_ms(&self) -> Option<u64> {
+        self.conversation.and_then(|conversation| conversation.began_ms)
+    }
+
+    fn unit(&self, by: Unit) -> Option<&str> {
+        match by {
+            Unit::Call => Some(self.conversation.map_or(self.task, |conversation| conversation.id)),
+            Unit::Caller => self.caller,
+            Unit::Channel => self.channel,
+            Unit::Group => self.group,
+        }
+    }
+}
+
+/// From when on the new version had which share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub(super) struct Share {
+    #[n(0)]
+    pub from_ms: u64,
+    #[n(1)]
+    pub percent: u8,
+}
+
+/// How the conversations of one rollout are divided.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub(super) struct Split {
+    /// The number of the rollout: another one draws anew.
+    #[n(0)]
+    pub number: u64,
+    #[n(1)]
+    pub by: Unit,
+    #[cbor(n(2), with = "minicbor::bytes")]
+    pub from: Digest,
+    #[cbor(n(3), with = "minicbor::bytes")]
+    pub to: Digest,
+    /// In the order of time; the last one is 100 percent after a promotion, and there is none after going back.
+    #[n(4)]
+    pub shares: Vec<Share>,
+    /// How long `from` goes on with its conversations after a promotion, milliseconds.
+    #[n(5)]
+    pub drain_ms: u64,
+}
+
+impl Split {
+    /// Whether a conversation that began then was divided by this.
+    pub fn covers(&self, began_ms: u64) -> bool {
+        self.shares.first().is_some_and(|first| first.from_ms <= began_ms)
+    }
+
+    /// The version of a call whose conversation began under this.
+    pub fn version(&self, call: &Call, began_ms: u64) -> Digest {
+        let before = self.shares.iter().rev().find(|share| share.from_ms <= began_ms);
+        let percent = before.map_or(0, |share| share.percent);
+        let is_drawn =
+            || call.unit(self.by).is_some_and(|unit| self.bucket(unit) < u64::from(percent) * BUCKETS_PER_PERCENT);
+        if percent >= 100 || is_drawn() { self.to } else { self.from }
+    }
+
+    /// Until when the older version answers for conversations of its own, if the newer one took its place.
+    pub fn drains_until_ms(&self) -> Option<u64> {
+        let last = self.shares.last().filter(|last| last.percent >= 100)?;
+        Some(last.from_ms.saturating_add(self.drain_ms))
+    }
+
+    fn bucket(&self, unit: &str) -> u64 {
+        let mut bytes = b"althing rollout".to_vec();
+        bytes.extend(self.to);
+        bytes.extend(self.number.to_be_bytes());
+        bytes.extend(unit.as_bytes());
+        let drawn = digest(&bytes);
+        let number = drawn.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+        u64::try_from((u128::from(number) * u128::from(BUCKETS)) >> 64).unwrap_or_default()
+    }
+}

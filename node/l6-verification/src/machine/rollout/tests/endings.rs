@@ -1,0 +1,127 @@
+//! What ends a rollout, and what does not.
+
+use super::*;
+
+const GOOD: Rates = Rates { errors: 0.0, refusals: 0.0, late: 0.0 };
+
+/// A ticket of each version.
+fn tickets(traffic: &mut Traffic) -> (Ticket, Ticket) {
+    let mut of = |side: Side| loop {
+        let ticket = traffic.route().ticket.expect("a rollout is under way");
+        if ticket.side() == side {
+            return ticket;
+        }
+    };
+    (of(Side::Stable), of(Side::New))
+}
+
+fn breach(breach: Breach) -> Outcome {
+    Outcome { is_error: true, breach: Some(breach), ..Outcome::default() }
+}
+
+#[test]
+fn one_crash_sends_a_version_back_for_good() {
+    let mut traffic = Traffic::new(plan(), 1);
+    let (_, new) = tickets(&mut traffic);
+    let reason = Reason::Bound { breach: Breach::Crash, count: 1 };
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Crash), 9), Some(Change::WentBack(reason)));
+    assert_eq!((traffic.versions.stable(), traffic.versions.may_answer(NEW)), (STABLE, false));
+    for _ in 0..200 {
+        let route = traffic.route();
+        assert_eq!((route.version, route.ticket, route.shadow), (STABLE, None, None));
+    }
+    let refusal = traffic.versions.begin(plan(), 10_000).expect_err("it went back");
+    assert_eq!(
+        refusal.to_string(),
+        "this version went back before: it crashed, which the stable version did not. Change it, then try again"
+    );
+    // Another digest is another version.
+    traffic.versions.begin(Plan::of(OTHER), 10_000).expect("a version that was not tried");
+}
+
+#[test]
+fn what_stable_does_too_is_no_reason() {
+    let mut traffic = Traffic::new(plan(), 1);
+    let (stable, new) = tickets(&mut traffic);
+    assert_eq!(traffic.versions.outcome(stable, &breach(Breach::Deadline), 9), None);
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Deadline), 9), None);
+    assert!(matches!(traffic.versions.outcome(new, &breach(Breach::Budget), 9), Some(Change::WentBack(_))));
+
+    let plan = Plan { known: [Breach::Refusal].into(), ..plan() };
+    let mut traffic = Traffic::new(plan, 1);
+    let (_, new) = tickets(&mut traffic);
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Refusal), 9), None);
+}
+
+#[test]
+fn an_owner_may_bear_some() {
+    let mut traffic = Traffic::new(Plan { bounds: [(Breach::Crash, 2)].into(), ..plan() }, 1);
+    let (_, new) = tickets(&mut traffic);
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Crash), 9), None);
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Crash), 9), None);
+    let reason = Reason::Bound { breach: Breach::Crash, count: 3 };
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Crash), 9), Some(Change::WentBack(reason)));
+    assert_eq!(reason.words(), "it crashed 3 times, which the stable version did not");
+}
+
+/// Nothing is decided by time: a rollout without traffic stays where it is.
+#[test]
+fn little_traffic_holds() {
+    let mut traffic = Traffic::new(plan(), 4);
+    for _ in 0..300 {
+        traffic.call(GOOD, GOOD);
+    }
+    traffic.calls += 1_000_000_000_000;
+    traffic.call(GOOD, GOOD);
+    assert_eq!((traffic.phase(), traffic.rollout().share_percent()), (Phase::Running, 5));
+    assert!(traffic.rollout().calls_of_stage() < 50);
+}
+
+/// Calls enough, and yet nothing is known: it is neither promoted nor sent back.
+#[test]
+fn undecided_is_never_promoted() {
+    // A margin this small takes thousands of calls.
+    let plan = Plan { margin_permille: 1, calls_min: 1, ..plan() };
+    let rates = Rates::errors(0.1);
+    let mut traffic = Traffic::new(Plan { record: rates.record(), ..plan }, 4);
+    for _ in 0..3_000 {
+        traffic.call(rates, rates);
+    }
+    assert!(traffic.rollout().calls_of_stage() > 50);
+    assert_eq!((traffic.phase(), traffic.rollout().stage()), (Phase::Running, 0));
+}
+
+#[test]
+fn a_shadow_has_no_calls_and_comes_before_the_first_step() {
+    let plan = Plan { shadow: true, record: Rates::errors(0.01).record(), ..plan() };
+    let mut traffic = Traffic::new(plan, 6);
+    while traffic.rollout().stage() == 0 && traffic.calls < 5_000 {
+        let route = traffic.route();
+        let (version, shadow) = route.shadow.expect("each call has a copy");
+        assert_eq!((route.version, version, shadow.side()), (STABLE, NEW, Side::New));
+        let stable = route.ticket.expect("a rollout is under way");
+        traffic.versions.outcome(stable, &Outcome::default(), traffic.calls);
+        let copy = Outcome { differs: traffic.calls.is_multiple_of(10), ..Outcome::default() };
+        traffic.versions.outcome(shadow, &copy, traffic.calls);
+    }
+    assert_eq!((traffic.rollout().stage(), traffic.rollout().share_percent()), (1, 5));
+    let (differing, of) = traffic.rollout().differing();
+    assert_eq!((differing, of), (traffic.calls / 10, traffic.calls));
+
+    // It was good while it was watched.
+    assert_eq!(traffic.rollout().behaves_alike(), None);
+    let phase = traffic.run(GOOD, Rates::errors(0.5), 50_000);
+    assert!(matches!(phase, Phase::WentBack(_)), "{phase:?}");
+    let alike = traffic.rollout().behaves_alike().expect("calls of both kinds");
+    assert!(alike < 0.01, "{alike}");
+}
+
+#[test]
+fn what_is_late_or_foreign_is_not_counted() {
+    let mut traffic = Traffic::new(plan(), 1);
+    let (_, new) = tickets(&mut traffic);
+    traffic.versions.abort().expect("it is under way");
+    traffic.versions.begin(plan(), 50_000).expect("what was aborted can be tried again");
+    assert_eq!(traffic.versions.outcome(new, &breach(Breach::Crash), 50_001), None);
+    assert_eq!((traffic.phase(), traffic.rollout().calls_of_stage()), (Phase::Running, 0));
+}

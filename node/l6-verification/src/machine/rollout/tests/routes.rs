@@ -1,0 +1,233 @@
+//! Which version answers which call.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn call(task: &str, now_ms: u64) -> Call<'_> {
+    Call { task, conversation: None, caller: None, channel: None, group: None, now_ms }
+}
+
+#[test]
+fn a_step_of_five_is_five_of_a_hundred() {
+    let mut traffic = Traffic::new(plan(), 1);
+    let new = (0..20_000).filter(|_| traffic.route().version == NEW).count();
+    assert!((800..=1_200).contains(&new), "{new} of 20,000");
+}
+
+#[test]
+fn a_caller_a_channel_and_a_group_have_one_version() {
+    for by in [Unit::Caller, Unit::Channel, Unit::Group] {
+        let mut versions = Versions::new(STABLE);
+        versions.begin(Plan { by, steps: vec![50, 100], ..plan() }, 0).expect("a plan");
+        let mut seen: BTreeMap<String, Digest> = BTreeMap::new();
+        for number in 0..400_u64 {
+            let (task, unit) = (format!("task {number}"), format!("unit {}", number % 40));
+            let name = Some(unit.as_str());
+            let call = match by {
+                Unit::Channel => Call { channel: name, ..call(&task, 10) },
+                Unit::Group => Call { group: name, ..call(&task, 10) },
+                _ => Call { caller: name, ..call(&task, 10) },
+            };
+            let version = versions.route(&call).version;
+            assert_eq!(*seen.entry(unit.clone()).or_insert(version), version, "{unit}");
+        }
+        let new = seen.values().filter(|version| **version == NEW).count();
+        assert!((8..=32).contains(&new), "{new} of 40");
+        // What has none stays with stable.
+        assert!((0..100).all(|number| versions.route(&call(&format!("{number}"), 10)).version == STABLE));
+    }
+}
+
+#[test]
+fn older_conversations_go_on_with_stable_and_are_no_evidence() {
+    let mut versions = Versions::new(STABLE);
+    let first = versions.route(&Call { conversation: Some(Conversation { id: "a", began_ms: None }), ..call("1", 5) });
+    versions.begin(Plan { steps: vec![99, 100], ..plan() }, 5).expect("a plan");
+    let later = Conversation { id: "a", began_ms: Some(first.began_ms) };
+    for number in 0..50_u64 {
+        let route = versions.route(&Call { conversation: Some(later), ..call("2", 10 + number) });
+        let ticket = route.ticket.expect("stable's calls are counted for what it does that it must not");
+        assert_eq!((route.version, versions.outcome(ticket, &Outcome::default(), 100)), (STABLE, None));
+    }
+    let rollout = versions.rollout().expect("it was begun");
+    assert_eq!(rollout.trial().seen(Signal::Failure).stable.calls, 0);
+}
+
+#[test]
+fn conversations_of_the_older_version_end_with_it_after_a_promotion() {
+    let mut versions = Versions::new(STABLE);
+    versions.begin(Plan { steps: vec![1, 100], drain_ms: 1_000, ..plan() }, 0).expect("a plan");
+    let first = Call { conversation: Some(Conversation { id: "a", began_ms: None }), ..call("1", 10) };
+    let route = versions.route(&first);
+    assert_eq!(route.version, STABLE);
+    let began_ms = Some(route.began_ms);
+    versions.promote(20).expect("it is under way");
+    let mut at = |now_ms, began_ms| {
+        versions.route(&Call { conversation: Some(Conversation { id: "a", began_ms }), ..call("2", now_ms) }).version
+    };
+    assert_eq!((at(30, began_ms), at(30, None)), (STABLE, NEW));
+    assert_eq!(at(2_000, began_ms), NEW);
+}
+
+/// What may happen to an agent.
+#[derive(Debug, Clone)]
+enum Event {
+    Call {
+        conversation: u8,
+        later_ms: i64,
+    },
+    Outcome {
+        ticket: u8,
+        is_bad: bool,
+        crashes: bool,
+    },
+    Begin {
+        to: u8,
+        shadow: bool,
+    },
+    Promote,
+    Abort,
+    /// The node ends, and starts with the row that it wrote last.
+    Kill,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        12 => (any::<u8>(), -20_i64..200).prop_map(|(conversation, later_ms)| Event::Call { conversation, later_ms }),
+        12 => (any::<u8>(), any::<bool>(), 0..40_u8).prop_map(|(ticket, is_bad, crashes)| Event::Outcome {
+            ticket,
+            is_bad,
+            crashes: crashes == 0,
+        }),
+        2 => (1..6_u8, any::<bool>()).prop_map(|(to, shadow)| Event::Begin { to, shadow }),
+        1 => Just(Event::Promote),
+        1 => Just(Event::Abort),
+        1 => Just(Event::Kill),
+    ];
+    proptest::collection::vec(event, 1..100)
+}
+
+/// An agent, with what a node stores of its conversations.
+struct Agent {
+    versions: Versions,
+    row: Vec<u8>,
+    now_ms: u64,
+    latest_ms: u64,
+    tickets: Vec<Ticket>,
+    /// When a conversation began, and its version, as long as it had that one alone.
+    conversations: BTreeMap<u8, (u64, Option<Digest>)>,
+}
+
+impl Agent {
+    fn new() -> Agent {
+        let versions = Versions::new(STABLE);
+        let row = encode_row(&versions);
+        Agent { versions, row, now_ms: 1_000, latest_ms: 1_000, tickets: Vec::new(), conversations: BTreeMap::new() }
+    }
+
+    fn write(&mut self) {
+        self.versions.settle();
+        self.row = encode_row(&self.versions);
+    }
+
+    fn call(&mut self, conversation: u8) {
+        let id = format!("conversation {conversation}");
+        let known = self.conversations.get(&conversation).copied();
+        let of = Conversation { id: &id, began_ms: known.map(|(began_ms, _)| began_ms) };
+        let route = self.versions.route(&Call { conversation: Some(of), ..call("task", self.now_ms) });
+        assert!(self.versions.may_answer(route.version), "a version answers that may not");
+        let own = known.and_then(|(_, own)| own);
+        if let Some(own) = own.filter(|own| self.versions.may_answer(*own)) {
+            assert_eq!(route.version, own, "conversation {conversation} changed its version");
+        }
+        let stays = known.is_none() || own == Some(route.version);
+        self.conversations.insert(conversation, (route.began_ms, stays.then_some(route.version)));
+        self.tickets.extend(route.ticket);
+        self.tickets.extend(route.shadow.map(|(_, ticket)| ticket));
+    }
+
+    fn outcome(&mut self, ticket: u8, is_bad: bool, crashes: bool) {
+        if self.tickets.is_empty() {
+            return;
+        }
+        let ticket = self.tickets.remove(usize::from(ticket) % self.tickets.len());
+        let breach = crashes.then_some(Breach::Crash);
+        let outcome = Outcome { is_error: is_bad, breach, ..Outcome::default() };
+        if self.versions.outcome(ticket, &outcome, self.now_ms).is_some() {
+            self.write();
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match *event {
+            Event::Call { conversation, later_ms } => {
+                // A clock may be set back.
+                self.now_ms = self.now_ms.saturating_add_signed(later_ms);
+                self.latest_ms = self.latest_ms.max(self.now_ms);
+                self.call(conversation);
+            }
+            Event::Outcome { ticket, is_bad, crashes } => self.outcome(ticket, is_bad, crashes),
+            Event::Begin { to, shadow } => {
+                let plan = Plan { steps: vec![20, 60, 100], shadow, calls_min: 1, ..Plan::of([to; 32]) };
+                let went_back = self.versions.reversals().contains_key(&[to; 32]);
+                let begun = self.versions.begin(plan, self.now_ms);
+                assert!(begun.is_err() || !went_back, "what went back is tried again");
+                self.write();
+            }
+            Event::Promote => {
+                let _ = self.versions.promote(self.now_ms);
+                self.write();
+            }
+            Event::Abort => {
+                let _ = self.versions.abort();
+                self.write();
+            }
+            Event::Kill => {
+                self.versions = decode_row(&self.row).expect("the row that was written");
+                self.tickets.clear();
+                // A clock that is set back while the node is down is not corrected for.
+                self.now_ms = self.latest_ms;
+            }
+        }
+        // A conversation whose version was taken back, if only for a time, has no version of its own any more.
+        for (_, own) in self.conversations.values_mut() {
+            *own = own.filter(|own| self.versions.may_answer(*own));
+        }
+    }
+}
+
+proptest! {
+    /// Every call is answered by a version that may, conversations stay with theirs, and what went back is not tried again,
+    /// whatever happens and whenever the node ends.
+    #[test]
+    fn calls_are_answered_by_versions_that_may(events in events()) {
+        let mut agent = Agent::new();
+        for event in &events {
+            agent.happen(event);
+            let stable = agent.versions.stable();
+            let new = agent.versions.reversals().contains_key(&stable);
+            prop_assert!(!new, "a version that went back is stable");
+        }
+    }
+
+    /// Two nodes of which one decides: when the other one hears of it, both have the same stable version.
+    #[test]
+    fn nodes_that_were_apart_agree_on_one_stable_version(events in events(), hears in any::<u8>()) {
+        let (mut decides, mut follows) = (Agent::new(), Versions::new(STABLE));
+        for (number, event) in (0_usize..).zip(&events) {
+            if matches!(event, Event::Kill) {
+                continue;
+            }
+            decides.happen(event);
+            if number % (usize::from(hears) + 1) == 0 {
+                let told = decode_row(&encode_row(&decides.versions)).expect("a row");
+                follows.adopt(told);
+                prop_assert_eq!(follows.stable(), decides.versions.stable());
+            }
+        }
+        prop_assert!(!follows.adopt(Versions::new(OTHER)), "a state in which less was decided is not taken");
+    }
+}

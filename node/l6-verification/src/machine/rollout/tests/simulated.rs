@@ -1,0 +1,126 @@
+//! Many rollouts, looked at after every call.
+
+use super::*;
+
+fn went_back(phase: Phase) -> bool {
+    matches!(phase, Phase::WentBack(_))
+}
+
+/// How many of so many rollouts of a version that is equally good go back.
+fn wrong(rollouts: u64, plan: &Plan, rates: Rates) -> usize {
+    let plan = Plan { record: rates.record(), ..plan.clone() };
+    let runs = (0..rollouts).map(|seed| Traffic::new(plan.clone(), seed).run(rates, rates, 5_000));
+    runs.filter(|phase| went_back(*phase)).count()
+}
+
+#[test]
+fn of_a_thousand_rollouts_of_an_equal_version_few_go_back() {
+    let with_lateness = Plan { first_token_ms: Some(500), ..plan() };
+    let rates = Rates { errors: 0.02, refusals: 0.03, late: 0.05 };
+    let found = wrong(700, &plan(), Rates::errors(0.01)) + wrong(300, &with_lateness, rates);
+    println!("{found} of 1,000");
+    // With a probability of 5 % each, more than 73 come in one of 1,000 such tests.
+    assert!(found <= 73, "{found} of 1,000 equal versions went back");
+}
+
+/// After how many calls of the new version a test that knows both shares finds it (Wald's).
+fn walds(draws: &mut Draws, stable: f64, new: f64) -> u64 {
+    let (mut ratio, mut calls) = (0.0, 0);
+    while ratio < 20.0_f64.ln() && calls < 10_000 {
+        calls += 1;
+        let is_bad = draws.happens(new);
+        ratio += if is_bad { (new / stable).ln() } else { ((1.0 - new) / (1.0 - stable)).ln() };
+    }
+    calls
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+#[test]
+fn a_worse_version_goes_back_within_twice_the_calls_of_a_test_that_knows() {
+    let (stable, steps) = (Rates::errors(0.01), vec![5, 25, 50, 100]);
+    let plan = Plan { record: stable.record(), steps, margin_permille: 10, ..plan() };
+    for errors in [0.05, 0.1] {
+        let found = (0..300).map(|seed| {
+            let mut traffic = Traffic::new(plan.clone(), seed);
+            let phase = traffic.run(stable, Rates::errors(errors), 30_000);
+            if went_back(phase) { traffic.of_new } else { u64::MAX }
+        });
+        let ours = median(found.collect());
+        let mut draws = Draws::new(5);
+        let walds = median((0..2_000).map(|_| walds(&mut draws, 0.01, errors)).collect());
+        println!("1 % to {errors}: {ours} calls, Wald's test {walds}");
+        assert!(ours <= 2 * walds, "{ours} calls, where {walds} do for a test that knows both shares");
+    }
+}
+
+#[test]
+fn an_equal_version_is_promoted_and_never_on_fewer_calls_than_stated() {
+    let plan = Plan { record: Rates::errors(0.01).record(), calls_min: 400, ..plan() };
+    let mut promoted = 0;
+    for seed in 0..20 {
+        let mut traffic = Traffic::new(plan.clone(), seed);
+        let mut steps = Vec::new();
+        while traffic.phase() == Phase::Running && traffic.calls < 40_000 {
+            let before = traffic.of_new;
+            let of_stage = traffic.rollout().calls_of_stage();
+            match traffic.call(Rates::errors(0.01), Rates::errors(0.01)) {
+                Some(Change::Share(share)) => steps.push((share, of_stage + traffic.of_new - before)),
+                Some(Change::Promoted) => steps.push((100, of_stage + traffic.of_new - before)),
+                _ => {}
+            }
+        }
+        assert!(steps.iter().all(|(_, calls)| *calls >= 400), "{steps:?}");
+        if traffic.phase() == (Phase::Promoted { by_owner: false }) {
+            promoted += 1;
+            assert_eq!(steps.iter().map(|(share, _)| *share).collect::<Vec<_>>(), [25, 50, 100]);
+            assert!(traffic.of_new >= 3 * 400 && traffic.versions.stable() == NEW);
+        }
+    }
+    assert!(promoted >= 12, "{promoted} of 20 were promoted");
+}
+
+/// A version that is worse by the margin is as good as never promoted, whether or not it is found worse.
+#[test]
+fn a_version_that_is_worse_by_the_margin_is_not_promoted() {
+    let plan = Plan { record: Rates::errors(0.1).record(), margin_permille: 50, ..plan() };
+    let promoted = (0..60).filter(|seed| {
+        let phase = Traffic::new(plan.clone(), *seed).run(Rates::errors(0.1), Rates::errors(0.15), 8_000);
+        matches!(phase, Phase::Promoted { .. })
+    });
+    assert_eq!(promoted.count(), 0);
+}
+
+/// One kind of failure that became rarer does not hide another one that became common.
+#[test]
+fn errors_are_not_hidden_by_fewer_refusals() {
+    let stable = Rates { refusals: 0.2, ..Rates::default() };
+    let plan = Plan { record: stable.record(), ..plan() };
+    let phase = Traffic::new(plan, 3).run(stable, Rates::errors(0.2), 20_000);
+    assert!(matches!(phase, Phase::WentBack(Reason::Worse { signal: Signal::Error, .. })), "{phase:?}");
+}
+
+#[test]
+fn lateness_is_found_where_a_time_is_given() {
+    let (stable, late) = (Rates { late: 0.05, ..Rates::default() }, Rates { late: 0.5, ..Rates::default() });
+    let plan = Plan { record: stable.record(), first_token_ms: Some(500), ..plan() };
+    let phase = Traffic::new(plan, 3).run(stable, late, 20_000);
+    assert!(matches!(phase, Phase::WentBack(Reason::Worse { signal: Signal::Slowness, .. })), "{phase:?}");
+}
+
+/// A version that was good at the first step and is bad at the second goes back all the same.
+#[test]
+fn what_gets_worse_later_is_found_too() {
+    let plan = Plan { record: Rates::errors(0.01).record(), ..plan() };
+    let mut traffic = Traffic::new(plan, 8);
+    let good = Rates::errors(0.01);
+    while traffic.rollout().stage() == 0 && traffic.calls < 40_000 {
+        traffic.call(good, good);
+    }
+    assert_eq!((traffic.rollout().stage(), traffic.rollout().share_percent()), (1, 25));
+    let phase = traffic.run(good, Rates::errors(0.3), 80_000);
+    assert!(went_back(phase) && traffic.rollout().stage() == 1, "{phase:?} at stage {}", traffic.rollout().stage());
+}

@@ -1,0 +1,182 @@
+//! The gate of what is no call: what programs reach, what agents are given when they start, and what the owner does with agents.
+//! What policies ask about is denied here: nobody can be asked, and nothing would wait for the answer.
+
+use althing_policy::{EntityName, Kind, Verdict};
+use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentId, Label, digest};
+use althing_store::{Batch, Durability};
+use serde_json::{Value, json};
+
+use crate::act::Act;
+use crate::decisions::DecisionRecord;
+use crate::desk::Desk;
+use crate::governance::Governance;
+use crate::leaves::{self, RefusedAct};
+use crate::machine::arguments::canonical;
+use crate::machine::rules::{Rule, Statement};
+use crate::policies::PolicyRequest;
+
+/// What the owner's policies do not permit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is refused: {reason}")]
+pub struct PolicyRefusal {
+    /// What was to be done, in words.
+    what: String,
+    /// Why not, with the policies that decided.
+    reason: String,
+}
+
+impl PolicyRefusal {
+    /// Until the node knows of policies nothing is done.
+    pub(crate) fn too_early(act: &Act<'_>) -> PolicyRefusal {
+        let reason = "the node is starting and decides about nothing yet; try again in a moment".to_owned();
+        PolicyRefusal { what: act.words(), reason }
+    }
+
+    /// Why not, with the policies that decided.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+/// Asks the owner's policies whether something may be done. Where none are loaded it may. A denial has its entry in the audit
+/// log.
+///
+/// # Errors
+/// [`PolicyRefusal`], also where policies ask, or cannot decide.
+pub async fn admit(governance: &Governance, act: &Act<'_>) -> Result<(), PolicyRefusal> {
+    let Ruling { outcome, entry } = Desk::of(governance).rule(act);
+    if let Some(entry) = entry
+        && let Err(error) = governance.write(entry, Durability::Buffered).await
+    {
+        tracing::error!(%error, "a denial has no entry in the audit log");
+    }
+    outcome
+}
+
+/// The same where nobody can wait: the entry is written with what is recorded next.
+///
+/// # Errors
+/// As [`admit`].
+pub fn admit_now(governance: &Governance, act: &Act<'_>) -> Result<(), PolicyRefusal> {
+    let desk = Desk::of(governance);
+    let Ruling { outcome, entry } = desk.rule(act);
+    if let Some(entry) = entry {
+        desk.policies.refusals.keep(entry);
+    }
+    outcome
+}
+
+struct Ruling {
+    outcome: Result<(), PolicyRefusal>,
+    /// The rows of a denial.
+    entry: Option<Batch>,
+}
+
+impl Desk<'_> {
+    fn rule(&self, act: &Act<'_>) -> Ruling {
+        let permitted = Ruling { outcome: Ok(()), entry: None };
+        if !self.policies.is_loaded() {
+            return permitted;
+        }
+        let request = self.request(act);
+        let Some((statement, verdict)) = self.decide(&request) else { return permitted };
+        let reason = match statement {
+            Statement::Permit => None,
+            Statement::Deny(reason) => Some(reason),
+            Statement::Ask(_) => Some(unasked(verdict.as_ref())),
+        };
+        self.note(&request, verdict.as_ref(), reason.as_deref());
+        let Some(reason) = reason else { return permitted };
+        let entry = self.entry((act, &request), verdict.as_ref(), &reason);
+        Ruling { outcome: Err(PolicyRefusal { what: act.words(), reason }), entry }
+    }
+
+    /// The act as policies see it; those whom it is about are known from now on.
+    fn request(&self, act: &Act<'_>) -> PolicyRequest {
+        let (policies, owner) = (self.policies, self.ports.owner);
+        let person = self.people.0.owner().to_owned();
+        if let Some(agent) = act.subject() {
+            // Nobody knows yet whether it will run in that version.
+            policies.take_agent(&agent.to_string(), "", &agent.publisher().to_string());
+        }
+        if let Act::BindModel { name, .. } = act {
+            policies.take_model(name);
+        }
+        let principal = match self.agent_of(act) {
+            Some(agent) => {
+                let id = agent.to_string();
+                policies.take_agent(&id, "", &owner.to_string());
+                EntityName::new(Kind::Agent, id)
+            }
+            None => EntityName::new(Kind::Person, person.as_str()),
+        };
+        let (gate, resource, arguments, label) = (act.gate(), act.resource(), act.input(), self.label(act));
+        PolicyRequest { principal, gate, resource, arguments, label, person: Some(person) }
+    }
+
+    /// The agent of this node that acts; none where the owner does.
+    fn agent_of(&self, act: &Act<'_>) -> Option<AgentId> {
+        AgentId::new(self.ports.owner, act.agent()?).ok()
+    }
+
+    /// Of the data that goes with it. What a program sends nobody sees: it counts as the data of its agent's contract, and for that
+    /// nobody vouches.
+    fn label(&self, act: &Act<'_>) -> Label {
+        match act {
+            Act::HandOver { label, .. } => *label,
+            Act::Egress { agent, .. } if !agent.is_empty() => {
+                let level = self.policies.refusals.data_of(agent).unwrap_or(DataLabel::Confidential);
+                Label { level, trusted: false }
+            }
+            // Nothing was read yet, and nothing of anybody goes with it.
+            _ => Label { level: DataLabel::Public, trusted: true },
+        }
+    }
+
+    /// Remembers the decision.
+    fn note(&self, request: &PolicyRequest, verdict: Option<&Verdict>, reason: Option<&str>) {
+        let answer = if reason.is_some() { "deny" } else { "permit" };
+        let rule = reason.map(|_| Rule::Policy);
+        let at = (self.policies.digest(), self.ports.clock.now_ms());
+        self.decisions.note(DecisionRecord::of(request, verdict, (answer, rule, reason.unwrap_or_default()), at));
+    }
+
+    /// The entry of a denial in the audit log; none where the same was denied before by the same policies.
+    fn entry(
+        &self,
+        (act, request): (&Act<'_>, &PolicyRequest),
+        verdict: Option<&Verdict>,
+        reason: &str,
+    ) -> Option<Batch> {
+        let resource = request.resource.to_string();
+        let asked = canonical(&json!({ "resource": resource, "input": Value::Object(request.arguments.clone()) }));
+        let set = self.policies.digest();
+        let what = format!("{}\n{}\n{asked}", request.principal, request.gate.word());
+        if act.is_repeated() && !self.policies.refusals.is_new(set, digest(what.as_bytes())) {
+            return None;
+        }
+        let agent = self.agent_of(act).or_else(|| act.subject().cloned());
+        let person = request.person.as_deref().unwrap_or_default();
+        let deciding = names(verdict);
+        let refused = RefusedAct { request, agent, person, set, deciding: &deciding, asked: &asked, reason };
+        match self.audit.entry(leaves::refused(refused, self.ports.clock.now_ms())) {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                tracing::error!(%error, "a denial has no entry in the audit log");
+                None
+            }
+        }
+    }
+}
+
+/// Why what policies ask about is not done.
+fn unasked(verdict: Option<&Verdict>) -> String {
+    let by = names(verdict).join(", ");
+    format!("the owner's policies ask about it ({by}), and nobody is asked about this: permit or forbid it")
+}
+
+fn names(verdict: Option<&Verdict>) -> Vec<String> {
+    verdict.into_iter().flat_map(|verdict| verdict.policies.iter().cloned()).collect()
+}

@@ -1,0 +1,116 @@
+//! What the doctor says of the answers of this node's agents: turns that failed in silence, and answers that were refused.
+
+use althing_execution::{ANSWER_REFUSED, AgentStatus, FindingCount};
+use althing_failure::CallStep;
+
+use super::finding::{Finding, fine, wrong};
+
+/// What was found of turns of one version of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnFinding {
+    /// The agent's name.
+    pub agent: String,
+    /// Its version, as its file has it.
+    pub version: String,
+    /// What was found, by its name.
+    pub finding: String,
+    /// In how many turns.
+    pub count: u64,
+    /// The newest of their tasks.
+    pub task: String,
+}
+
+/// The findings of all agents that run.
+pub(super) fn of(running: &[AgentStatus]) -> Vec<TurnFinding> {
+    let one = |agent: &AgentStatus, found: &FindingCount| TurnFinding {
+        agent: agent.name.clone(),
+        version: agent.version.to_string(),
+        finding: found.finding.to_owned(),
+        count: found.count,
+        task: found.task.clone(),
+    };
+    running.iter().flat_map(|agent| agent.findings.iter().map(move |found| one(agent, found))).collect()
+}
+
+/// What a finding says, and what to do about it.
+fn words(finding: &str) -> (&'static str, &'static str) {
+    match finding {
+        ANSWER_REFUSED => (
+            "a gate refused its answer",
+            "look in the log which gate refused it and why; mend the agent, or `verify` in its contract",
+        ),
+        "said-nothing" => (
+            "it was done, and said nothing",
+            "mend the agent, or say `output: optional` under `verify` in its contract where that is meant",
+        ),
+        "answer-cut" => (
+            "its model was stopped in the middle of its answer",
+            "raise `model.output_tokens` in its contract; `finished: true` under `verify` refuses such answers",
+        ),
+        "no-effect-succeeded" => (
+            "no call that changes something succeeded, and its answer does not say so",
+            "look why the calls failed, and have its prompt tell failures",
+        ),
+        "result-breaks-its-schema" => (
+            "a tool answered something else than its definition says",
+            "mend the server of the tool, or ask its author",
+        ),
+        "effect-without-call" => (
+            "it says that it did what only a tool does, and called none",
+            "do not rely on that answer; a check under `verify` in its contract refuses such answers",
+        ),
+        "same-answer" => {
+            ("it gives different questions the same answer", "look whether its model, or what it asks, answers at all")
+        }
+        "few-tools" => ("it calls far fewer tools than in its tests", "look whether its tools are still offered to it"),
+        _ => ("its answer may be wrong", "look at the task"),
+    }
+}
+
+/// Judges them: each is wrong, since whoever asked was told that all is well, or was told nothing.
+pub(super) fn judge(found: &[TurnFinding], findings: &mut Vec<Finding>) {
+    let told = |one: &TurnFinding| {
+        let TurnFinding { agent, version, finding, count, task } = one;
+        let (what, remedy) = words(finding);
+        let turns = if *count == 1 { "1 turn".to_owned() } else { format!("{count} turns") };
+        let what =
+            format!("in {turns} of agent {agent:?} ({version}) {what} ({finding}), the last time in task {task}");
+        wrong("L6", what, format!("{remedy}. It is counted until the agent is added again"))
+            .then(CallStep::ShowLineage(task.clone()))
+    };
+    findings.extend(found.iter().map(told));
+    if found.is_empty() {
+        findings.push(fine("L6", "no turn of the agents that run failed in silence, and no answer was refused"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(found: &[TurnFinding]) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        judge(found, &mut findings);
+        findings
+    }
+
+    #[test]
+    fn each_finding_is_told_with_its_agent_its_count_its_newest_task_and_what_to_do() {
+        let found = |finding: &str, count| TurnFinding {
+            agent: "clerk".to_owned(),
+            version: "1.2.0".to_owned(),
+            finding: finding.to_owned(),
+            count,
+            task: "t-9".to_owned(),
+        };
+        let told = judged(&[found("said-nothing", 1), found(ANSWER_REFUSED, 3)]);
+        assert!(told.iter().all(|one| !one.fine && one.layer == "L6"), "{told:?}");
+        assert!(told.iter().all(|one| one.next == Some(CallStep::ShowLineage("t-9".to_owned()).into())), "{told:?}");
+        for words in ["in 1 turn of agent \"clerk\" (1.2.0)", "said-nothing", "task t-9"] {
+            assert!(told[0].what.contains(words), "{told:?}");
+        }
+        assert!(told[1].what.starts_with("in 3 turns"), "{told:?}");
+        let well = judged(&[]);
+        assert!(well.len() == 1 && well[0].fine && well[0].layer == "L6", "{well:?}");
+    }
+}

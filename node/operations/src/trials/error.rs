@@ -1,0 +1,105 @@
+//! Why nothing is tested.
+
+use althing_calls::{RehearsalError, StepsError};
+use althing_failure::{AgentStep, Kind, Remedy};
+use althing_verification::machine::cases::CasesError;
+use althing_verification::machine::tape::TapeError;
+
+/// Runs of one test, those of all cases together.
+pub const TEST_RUNS_MAX: usize = 10_000;
+
+/// Why a case is not made, a task is not replayed, or an agent is not tested.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TestError {
+    /// Of the task nothing can be told.
+    #[error(transparent)]
+    Steps(#[from] StepsError),
+    /// The cases cannot be used.
+    #[error(transparent)]
+    Cases(#[from] CasesError),
+    /// The agent cannot be tested.
+    #[error(transparent)]
+    Rehearsal(#[from] RehearsalError),
+    /// The tape is not that of the agent.
+    #[error(transparent)]
+    Tape(#[from] TapeError),
+    /// The task goes on.
+    #[error("task {task} is not over (it is {state}): it can be replayed when it has ended")]
+    NotOver {
+        /// Its id.
+        task: String,
+        /// The state in which it is.
+        state: String,
+    },
+    /// The task has no answer.
+    #[error(
+        "task {task} is {state}, and has no answer that a case could want: a case is made of a task that was completed"
+    )]
+    NoAnswer {
+        /// Its id.
+        task: String,
+        /// The state in which it is.
+        state: String,
+    },
+    /// A message of the task is more than text.
+    #[error("a message of task {task} has parts that are no text, and a case has text alone: write the case by hand")]
+    NoText {
+        /// Its id.
+        task: String,
+    },
+    /// Some of its turns are not recorded.
+    #[error(
+        "task {task} has {messages} messages, and tapes of {turns} of them, so that it cannot be run again from its beginning: its \
+         agent's contract did not say `record: tape` all the time, or older tapes made room for newer ones"
+    )]
+    Gaps {
+        /// Its id.
+        task: String,
+        /// Turns that are recorded.
+        turns: usize,
+        /// How many messages it has.
+        messages: usize,
+    },
+    /// No scorer has that name.
+    #[error("no scorer is named {word:?}: there are includes, match, match:begin, match:any and match:exact")]
+    Scorer {
+        /// The name.
+        word: String,
+    },
+    /// It would be run too often, or never.
+    #[error(
+        "{cases} cases with {runs} runs each are asked for, and a test has 1 to {TEST_RUNS_MAX} runs in all: ask for fewer"
+    )]
+    Runs {
+        /// How many cases the file has.
+        cases: usize,
+        /// Runs of each.
+        runs: u32,
+    },
+}
+
+impl TestError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            TestError::Steps(error) => error.kind(),
+            TestError::Rehearsal(error) => error.kind(),
+            TestError::Tape(_) => Kind::Refused,
+            TestError::NotOver { .. } | TestError::NoAnswer { .. } | TestError::Gaps { .. } => Kind::Conflict,
+            TestError::Cases(_) | TestError::NoText { .. } | TestError::Scorer { .. } | TestError::Runs { .. } => {
+                Kind::Invalid
+            }
+        }
+    }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            TestError::Steps(error) => error.remedy(),
+            TestError::Rehearsal(RehearsalError::NotHere { .. }) => Some(AgentStep::List.into()),
+            _ => None,
+        }
+    }
+}

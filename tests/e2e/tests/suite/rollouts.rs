@@ -1,0 +1,143 @@
+//! A new version of an agent gets a share of its calls: one that fails goes back by itself and stays back, also when its node was
+//! killed; one that does not takes the place of the one before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use althing_e2e::{ADD_MAX, Machine, Node, Outcome, Running, cast, http, until};
+use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_secs(60);
+const SHOP: &str = include_str!("../../python/shop.py");
+/// Far more calls than it takes to see that every second one fails.
+const CALLS_MAX: usize = 400;
+
+/// The file of a version that says this word to everything, or fails.
+fn shop(version: &str, word: &str) -> String {
+    let file = cast::program("shop", &["python3", "shop.py", word], "trusted");
+    file.replace("version: 1.0.0\n", &format!("version: {version}\n"))
+}
+
+fn begin(machine: &Machine, version: &str, word: &str) -> Outcome {
+    let file = machine.write(&format!("shop-{version}.yaml"), &shop(version, word));
+    let mut command = machine.althing(&["--json", "rollout", "shop", "--steps", "50,100", "--yes", "--to"]);
+    Running::start(command.arg(&file)).end(ADD_MAX)
+}
+
+fn began(machine: &Machine, version: &str, word: &str) -> Value {
+    let begun = begin(machine, version, word);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    serde_json::from_str(&begun.stdout).expect("JSON")
+}
+
+fn show(machine: &Machine) -> Value {
+    machine.json(&["rollout", "show", "shop"])
+}
+
+/// What a message is answered with, in this conversation or in none; none where its task failed.
+fn said(node: &Node, context: Option<&str>) -> Option<String> {
+    let mut params = http::says("a mug, please");
+    if let Some(context) = context {
+        params["message"]["contextId"] = json!(context);
+    }
+    let task = http::ask(&node.gateway(), "shop", "SendMessage", &params)["task"].take();
+    task["artifacts"][0]["parts"][0]["text"].as_str().map(str::to_owned)
+}
+
+/// The versions of the agent that run, with their shares.
+fn shares(machine: &Machine) -> BTreeMap<String, u64> {
+    let list = machine.json(&["ps"]);
+    let rows = list["agents"].as_array().expect("a list").iter();
+    let share = |row: &Value| {
+        let rollout = &row["rollout"];
+        Some((rollout["version"].as_str()?.to_owned(), rollout["sharePercent"].as_u64()?))
+    };
+    rows.filter_map(share).collect()
+}
+
+/// Kills the node, and starts it again.
+fn again(machine: &Machine, node: Node) -> Node {
+    node.running.kill();
+    let node = machine.up_alone(&[]);
+    let ready = |params: &Value| http::ask_while_up(&node.gateway(), "shop", "SendMessage", params).is_some();
+    until(SOON, "the agent answers", || ready(&http::says("open?")));
+    node
+}
+
+#[test]
+fn a_version_that_fails_goes_back_by_itself_and_stays_back() {
+    let machine = Machine::new();
+    machine.write("shop.py", SHOP);
+    let node = machine.up_alone(&[]);
+    machine.add("shop", &shop("1.0.0", "one"));
+    let unknown = machine.run(&["rollout", "show", "shop"]);
+    assert!(unknown.code == 4 && unknown.stderr.contains("no rollout of"), "{unknown:?}");
+    let same = begin(&machine, "1.0.0", "fails");
+    assert!(same.code != 0 && same.stderr.contains("runs in version 1.0.0 already"), "{same:?}");
+
+    let begun = began(&machine, "1.1.0", "fails");
+    assert_eq!((&begun["state"], &begun["new"]["sharePercent"]), (&json!("running"), &json!(50)), "{begun}");
+    assert_eq!(shares(&machine), BTreeMap::from([("1.0.0".to_owned(), 50), ("1.1.0".to_owned(), 50)]));
+    let mut failures = 0;
+    for _ in 0..CALLS_MAX {
+        match said(&node, None) {
+            Some(word) => assert_eq!(word, "one"),
+            None => failures += 1,
+        }
+        if failures > 1 && show(&machine)["state"] != "running" {
+            break;
+        }
+    }
+    let told = show(&machine);
+    assert_eq!(told["state"], "wentBack", "{failures} failures: {told}");
+    let reason = told["reason"].as_str().expect("a reason").to_owned();
+    assert!(reason.starts_with("it is worse: "), "{told}");
+    let is_clean = |node: &Node| (0..20).all(|_| said(node, None).as_deref() == Some("one"));
+    assert!(is_clean(&node), "{told}");
+
+    let node = again(&machine, node);
+    assert!(is_clean(&node), "what went back is back after a kill");
+    let told = show(&machine);
+    assert_eq!((&told["state"], told["reason"].as_str()), (&json!("wentBack"), Some(reason.as_str())), "{told}");
+    let shown = machine.run(&["rollout", "show", "shop"]);
+    assert!(shown.stdout.contains("went back, and is not tried again") && shown.stdout.contains(&reason), "{shown:?}");
+    // Not under another number either.
+    let twice = begin(&machine, "1.2.0", "fails");
+    assert!(twice.code == 5 && twice.stderr.contains("went back before"), "{twice:?}");
+    assert!(is_clean(&node), "nothing was begun");
+}
+
+#[test]
+fn a_version_that_is_promoted_is_the_agent_from_then_on_and_conversations_stay_with_theirs() {
+    let machine = Machine::new();
+    machine.write("shop.py", SHOP);
+    let node = machine.up_alone(&[]);
+    machine.add("shop", &shop("1.0.0", "one"));
+    assert_eq!(said(&node, Some("before")).as_deref(), Some("one"));
+    began(&machine, "2.0.0", "two");
+    let names: Vec<String> = (0..24).map(|number| format!("talk-{number}")).collect();
+    let talk = |node: &Node| -> Vec<Option<String>> { names.iter().map(|name| said(node, Some(name))).collect() };
+    let first = talk(&node);
+    for word in ["one", "two"] {
+        assert!(first.iter().any(|said| said.as_deref() == Some(word)), "both answer: {first:?}");
+    }
+    assert_eq!(talk(&node), first, "a conversation stays with its version");
+    assert_eq!(said(&node, Some("before")).as_deref(), Some("one"), "it is older than the rollout");
+    let busy = begin(&machine, "3.0.0", "three");
+    assert!(busy.code != 0 && busy.stderr.contains("under way"), "{busy:?}");
+
+    let node = again(&machine, node);
+    assert_eq!(talk(&node), first, "also when its node was killed");
+    let promoted = machine.json(&["rollout", "promote", "shop"]);
+    assert_eq!(promoted["state"], "promotedByOwner", "{promoted}");
+    let are_new = |node: &Node| (0..12).all(|_| said(node, None).as_deref() == Some("two"));
+    assert!(are_new(&node), "new conversations are the new version's");
+    assert_eq!(talk(&node), first, "and older ones go on where they are");
+    let node = again(&machine, node);
+    assert!(are_new(&node) && talk(&node) == first, "after a kill too");
+    let over = machine.run(&["rollout", "abort", "shop"]);
+    assert!(over.code == 4 && over.stderr.contains("no rollout of this agent is under way"), "{over:?}");
+
+    machine.json(&["agent", "remove", "shop"]);
+    assert_eq!(machine.json(&["ps"])["agents"], json!([]), "all versions are the agent");
+}

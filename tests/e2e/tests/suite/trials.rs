@@ -1,0 +1,118 @@
+//! An agent is tested by the tape of a task that it did: nothing outside is asked, what changed is found, and what is not on the
+//! tape is told by its name.
+
+use althing_e2e::sessions::{End, SOON, STEPS, Station, Teller, words};
+use althing_e2e::{Node, until};
+use serde_json::{Value, json};
+
+/// What the agent says when both of its calls were made.
+const BOTH: &str = "heard [step 1] [step 2]";
+
+/// An agent that has done a task, of which a tape is kept if that is said; and the task.
+fn teller(station: &Station, run: &str, is_recorded: bool) -> (Teller, Node, String) {
+    let mut file: Value = serde_json::from_str(&station.file(Some("keyed"))).expect("JSON");
+    if is_recorded {
+        file["contract"]["record"] = "tape".into();
+    }
+    let teller = Teller::of(run);
+    let node = teller.begin_with(&file.to_string());
+    let task = teller.is_told(&node);
+    let End::Completed(done) = teller.end(&node, &task) else { panic!("it is in doubt") };
+    assert_eq!(words(&done), BOTH);
+    until(SOON, "its journal is closed", || teller.machine.json(&["session", "list"]) == json!({ "sessions": [] }));
+    (teller, node, task)
+}
+
+/// Runs a case, and gives the exit code with what is printed.
+fn tested(teller: &Teller, case: &Value, more: &[&str]) -> (i32, String) {
+    let file = teller.machine.write("changed.jsonl", &format!("{case}\n"));
+    let mut command = vec!["test", "teller", "--cases", file.to_str().expect("a plain path")];
+    command.extend(more);
+    let ended = teller.machine.run(&command);
+    (ended.code, format!("{}{}", ended.stdout, ended.stderr))
+}
+
+#[test]
+fn a_case_of_a_task_passes_from_its_tape_and_what_changed_is_found() {
+    let station = Station::new();
+    let (teller, _node, task) = teller(&station, "tape", true);
+    let machine = &teller.machine;
+    let file = machine.folder().join("cases.jsonl");
+    let path = file.to_str().expect("a plain path");
+    // From here on, whoever asked the model or the tool would wait for ever.
+    station.hold("hold-model");
+    station.hold("hold-tool");
+    let added = machine.run(&["case", "add", &task, "--to", path]);
+    assert!(added.code == 0 && added.stdout.contains("1 cases"), "{added:?}");
+    let twice = machine.run(&["case", "add", &task, "--to", path]);
+    assert!(twice.code == 2 && twice.stderr.contains("line 1 has the id"), "{twice:?}");
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let case: Value = serde_json::from_str(text.trim_end()).expect("one line of JSON");
+    let own = &case["metadata"]["althing"];
+    assert_eq!((&case["input"], &case["target"]), (&json!("tape 2"), &json!(BOTH)), "{case}");
+    assert_eq!((&own["tools"]["exact"], &own["task"]), (&json!(["count/add", "count/add"]), &json!(task)), "{case}");
+
+    let junit = machine.folder().join("report.xml");
+    let command = ["test", "teller", "--cases", path, "--junit", junit.to_str().expect("a plain path")];
+    let report = machine.json(&command);
+    assert_eq!((&report["verdict"], &report["cases"][0]["passed"]), (&json!("pass"), &json!(1)), "{report}");
+    let xml = std::fs::read_to_string(&junit).expect("it was written");
+    assert!(xml.contains(r#"<testsuite name="teller" tests="1""#), "{xml}");
+    let replay = machine.json(&["replay", &task]);
+    assert_eq!((&replay["equal"], &replay["turns"][0]["differences"]), (&json!(true), &json!([])), "{replay}");
+
+    let mut wrong = case.clone();
+    wrong["target"] = "heard nothing".into();
+    let (code, told) = tested(&teller, &wrong, &[]);
+    assert!(code == 1 && told.contains("wanted \"heard nothing\""), "{code}: {told}");
+    let mut fewer = case.clone();
+    fewer["metadata"]["althing"]["tools"]["exact"] = json!(["count/add"]);
+    let (code, told) = tested(&teller, &fewer, &[]);
+    assert!(code == 1 && told.contains("called count/add, count/add, wanted (exact) count/add"), "{code}: {told}");
+    let mut other = case.clone();
+    other["input"] = "tape 3".into();
+    let (code, told) = tested(&teller, &other, &[]);
+    assert!(code == 1 && told.contains("NOT_ON_TAPE: not on the tape: models"), "{code}: {told}");
+    let mut untaped = case.clone();
+    untaped["metadata"]["althing"].as_object_mut().expect("members").remove("task");
+    let (code, told) = tested(&teller, &untaped, &[]);
+    assert!(code == 9 && told.contains("names no task whose tape"), "{code}: {told}");
+    let (code, told) = tested(&teller, &json!({ "input": 7 }), &[]);
+    assert!(code == 2 && told.contains("line 1, input"), "{code}: {told}");
+    assert_eq!(station.counts("tape"), [1; STEPS], "nothing of that made a call");
+}
+
+#[test]
+fn a_live_test_asks_the_model_and_changes_nothing_but_at_test_servers() {
+    let station = Station::new();
+    let (teller, _node, task) = teller(&station, "live", false);
+    let machine = &teller.machine;
+    let unrecorded = machine.run(&["replay", &task]);
+    assert!(unrecorded.code == 4 && unrecorded.stderr.contains("record: tape"), "{unrecorded:?}");
+    let added = machine.run(&["case", "add", &task]);
+    assert!(added.code == 0 && added.stderr.contains("record: tape"), "{added:?}");
+    let case: Value = serde_json::from_str(added.stdout.trim_end()).expect("one line of JSON");
+    assert_eq!(case["metadata"]["althing"].get("task"), None, "{case}");
+    let (code, told) = tested(&teller, &case, &["--live"]);
+    assert!(code == 1 && told.contains("denied: this is a test, count/add"), "{code}: {told}");
+    assert_eq!(station.counts("live"), [1; STEPS], "none was made");
+    let (code, told) = tested(&teller, &case, &["--live", "--test-server", "count"]);
+    assert!(code == 0, "{told}");
+    assert_eq!(station.counts("live"), [2; STEPS]);
+    let (code, told) = tested(&teller, &case, &["--test-server", "count"]);
+    assert!(code == 2 && told.contains("--live"), "{code}: {told}");
+}
+
+#[test]
+fn what_is_no_task_or_no_agent_here_is_refused() {
+    let station = Station::new();
+    let (teller, _node, _) = teller(&station, "none", false);
+    let machine = &teller.machine;
+    machine.write("cases.jsonl", "{\"input\": \"hi\", \"target\": \"hi\"}\n");
+    let file = machine.folder().join("cases.jsonl");
+    let path = file.to_str().expect("a plain path");
+    for command in [&["replay", "none"][..], &["case", "add", "none"], &["test", "nobody", "--cases", path]] {
+        let refused = machine.run(command);
+        assert!(refused.code == 4 && refused.stderr.contains("no"), "{command:?}: {refused:?}");
+    }
+}
