@@ -2,7 +2,7 @@
 # What is too long for each change, one line for each part:
 #   scripts/night.sh [PART…]      without a part: all of them but first_build
 # A part that passed for this commit, as long as it is now, is not run again: what was interrupted goes on. NIGHT (5000 seeds of
-# groups and of sessions), SOAK (1440 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
+# groups, of sessions and of rollouts), SOAK (1440 seconds) and SECONDS_EACH (60, of each fuzzer) say how long. Outputs lie in $CARGO_TARGET_DIR/night.
 # Exits with 1 where a part failed, with 2 where there is no such part. `make night` calls it with the environment that cargo needs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +25,13 @@ scenarios() {
   IFS=$'\t' read -r _ _ program folder <<<"$built"
   (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program")
 }
+# Ten thousand rollouts and comparisons of equal versions: how often chance alone makes a verdict.
+statistics() {
+  local built program folder
+  built=$(scripts/test-programs.sh althing-verification lib) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program" evidence:: rollout::)
+}
 # Groups under faults as users have them: without those assertions a release build goes on where a debug build stops.
 groups() {
   RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
@@ -35,23 +42,36 @@ sessions() {
   RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
     "$CARGO_TARGET_DIR/release/althing-sim" sessions --seeds "$seeds"
 }
+# Rollouts on nodes that end again and again.
+rollouts() {
+  RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
+    "$CARGO_TARGET_DIR/release/althing-sim" rollouts --seeds "$seeds"
+}
 soak() { cargo build --workspace && ALTHING_SOAK_SECS=$soak cargo test --workspace --test alone -- --nocapture soak::; }
 fuzz() { tests/fuzz/run.sh "$each"; }
 # What other people's programs do with nodes, as long as it takes: work and silence of minutes, all generated endings, all of
-# AgentDojo, and ten thousand decisions beside Cedar for Python.
+# AgentDojo, ten thousand decisions beside Cedar for Python, and thousands of malformed answers of agents of each runtime.
 interop() {
   local built program folder
   built=$(scripts/test-programs.sh althing-e2e suite) || return
   IFS=$'\t' read -r _ _ program folder <<<"$built"
   (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" mcp_everything:: proxied_tls:: generated_endings:: \
-    agentdojo:: governance_strangers::)
+    agentdojo:: governance_strangers:: answers_by_runtime:: promptfoo::)
 }
-# Nodes that end at each sync of a program's turn, of a handoff and of a group's task.
+# A hundred thousand malformed answers at the gates of contracts.
+answers() {
+  local built program folder
+  built=$(scripts/test-programs.sh althing-verification gates) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program" malformed::)
+}
+# Nodes that end at each sync of a program's turn, of a handoff, of a group's task, and of a question and its answer.
 kills() {
   local built program folder
   built=$(scripts/test-programs.sh althing-e2e suite) || return
   IFS=$'\t' read -r _ _ program folder <<<"$built"
-  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" --test-threads=1 sessions_at_night::)
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" --test-threads=1 sessions_at_night:: \
+    consents_at_syncs::)
 }
 # The suites of whole nodes, beside two threads that keep the processors busy.
 load() {
@@ -65,7 +85,7 @@ first_build() {
     RUSTC_WORKSPACE_WRAPPER=$("$place/clone/scripts/compiler.sh") make -C "$place/clone" demo && rm -rf "$place"/{clone,target,cache}
 }
 
-all=(scenarios groups sessions soak fuzz interop kills load)
+all=(scenarios statistics groups sessions rollouts soak fuzz interop answers kills load)
 known="${all[*]} first_build"
 [ $# -gt 0 ] && all=("$@")
 failed=0

@@ -13,6 +13,7 @@ pub mod mesh;
 mod owner;
 pub mod program;
 pub mod raw_stream;
+pub mod rollouts;
 pub mod run;
 pub mod scenario;
 pub mod sessions;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use althing_simulations::groups::night::Progress;
 use althing_simulations::groups::{self, flaw};
+use althing_simulations::rollouts;
 use althing_simulations::run::{Outcome, run};
 use althing_simulations::scenario::Scenario;
 use althing_simulations::sessions;
@@ -82,6 +83,25 @@ enum Command {
         adversary: Option<String>,
         /// A bug that is planted
         #[arg(long, value_parser = PossibleValuesParser::new(sessions::flaw::names()))]
+        flaw: Option<String>,
+        /// Seek the first seed in which the planted bug breaks this invariant; without it any counts
+        #[arg(long, requires = "flaw", conflicts_with = "seed")]
+        #[arg(value_parser = PossibleValuesParser::new(sessions::invariant::names()))]
+        invariant: Option<String>,
+    },
+    /// Runs rollouts on nodes that end again and again, from many seeds; exits with 1 when an invariant is broken
+    Rollouts {
+        /// How many seeds; with a planted bug: among how many the first is sought that shows it
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// Only this seed, with what was seen
+        #[arg(long, conflicts_with = "seeds")]
+        seed: Option<u64>,
+        /// Who is let loose, or "none"; without it the seed decides
+        #[arg(long, value_parser = PossibleValuesParser::new(rollouts::adversary::known()))]
+        adversary: Option<String>,
+        /// A bug that is planted
+        #[arg(long, value_parser = PossibleValuesParser::new(rollouts::flaw::names()))]
         flaw: Option<String>,
     },
     /// Runs real nodes over libp2p in one process, and as many bare libp2p nodes in another, and compares them
@@ -162,7 +182,14 @@ fn execute(command: Command) -> Result<ExitCode, String> {
         }
         Command::Groups { seed: Some(seed), adversary, flaw, .. } => Ok(run_group(seed, adversary, flaw)),
         Command::Groups { seeds, progress, .. } => run_groups(seeds, progress.as_deref()),
-        Command::Sessions { seeds, seed, adversary, flaw } => Ok(run_sessions(seeds, seed, adversary, flaw)),
+        Command::Sessions { seeds, seed, adversary, flaw, invariant } => {
+            Ok(run_sessions((seeds, seed), adversary, flaw, invariant.as_deref()))
+        }
+        Command::Rollouts { seeds, seed, adversary, flaw } => {
+            let told = rollouts::night::report(seeds, seed, adversary.as_deref(), flaw.as_deref());
+            told.lines.iter().for_each(|line| say!("{line}"));
+            Ok(if told.is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         Command::Swarm { nodes, rounds, output, plot, only } => {
             let size = Size { nodes: nodes.into(), rounds: rounds.into() };
             match only {
@@ -233,7 +260,12 @@ fn run_groups(seeds: u64, file: Option<&Path>) -> Result<ExitCode, String> {
 }
 
 /// Runs one seed of sessions, and prints what was seen; or many, and prints a summary; or seeks the first that shows a bug.
-fn run_sessions(seeds: u64, seed: Option<u64>, adversary: Option<String>, flaw: Option<String>) -> ExitCode {
+fn run_sessions(
+    (seeds, seed): (u64, Option<u64>),
+    adversary: Option<String>,
+    flaw: Option<String>,
+    invariant: Option<&str>,
+) -> ExitCode {
     let adversary = adversary.and_then(|name| sessions::adversary::known().find(|known| *known == name));
     let flaw = flaw.and_then(|name| sessions::flaw::named(&name));
     let is_usual = flaw.is_none() && adversary.is_none();
@@ -241,7 +273,7 @@ fn run_sessions(seeds: u64, seed: Option<u64>, adversary: Option<String>, flaw: 
     let outcome = match seed {
         Some(seed) => Some(sessions::run(seed, adversary, flaw)),
         None if is_usual => return run_all_sessions(seeds),
-        None => sessions::night::first_break(1..=seeds, adversary, &flaw, None),
+        None => sessions::night::first_break(1..=seeds, adversary, &flaw, invariant),
     };
     let Some(outcome) = outcome else {
         say!("{seeds} seeds, and none breaks anything");

@@ -10,7 +10,7 @@ vectors=$here/../../protocol/vectors
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication query handoff)
+[ ${#targets[@]} -gt 0 ] || targets=(cbor frame object evidence record contract group registry replication query handoff session orders audit cases rollout)
 triple=x86_64-unknown-linux-gnu
 dir=${CARGO_TARGET_DIR:-$here/../../target}/fuzz
 
@@ -44,7 +44,7 @@ texts() {
   done < <(sed -n "s/^ *\"$3\": \"\(.*\)\",\{0,1\}\$/\1/p" "$vectors/$2.json")
   [ "$count" -gt 0 ] || { echo "run.sh: $2.json has no member $3" >&2; exit 1; }
 }
-mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication,query,handoff} "$dir/artifacts"
+mkdir -p "$dir"/corpus/{cbor,frame,object,evidence,record,contract,group,registry,replication,query,handoff,session,orders,audit,cases,rollout} "$dir/artifacts"
 seeds cbor cbor bytes
 seeds cbor hello bytes
 seeds frame frames frame
@@ -57,6 +57,9 @@ seeds group groups under
 seeds object registry object
 seeds registry registry bytes
 seeds replication replication bytes
+seeds orders objects object
+seeds audit audit bytes
+cp "$here/../../protocol/src/audit/exported_leaf.txt" "$dir/corpus/audit/exported"
 texts registry registry note
 texts registry registry proof
 texts registry registry key
@@ -73,6 +76,27 @@ draft="\"handoff_id\": \"01a2b3c4-d5e6-7000-8000-000000000001\", \"task_id\": \"
 printf '{%s}' "$draft" >"$dir/corpus/handoff/draft"
 printf '{%s, "regulation": {"classification": "restricted", "region": "eu", "regulation_refs": ["R-1"], "audit": [], "sign_offs": []}}' \
   "$draft" >"$dir/corpus/handoff/regulated"
+
+# The rows of a turn: its beginning, a call with its result, what clocks said, and the result of a call that may be repeated.
+rows="a400000158200000000000000000000000000000000000000000000000000000000000000000021b0000018bcfe5680003820081aa00647461736b01\
+676d65737361676502784175726e3a616c7468696e673a7a516d593841774c68696b58763165473470535365467473366f5a47654476617351676564\
+4448336776684a32507a3a636c65726b0365312e302e30046005000681656c6f63616c07800f1b0000018bcfe5680010582007070707070707070707\
+07070707070707070707070707070707070707070707a400010158200000000000000000000000000000000000000000000000000000000000000000\
+021b0000018bcfe5680003820181a60000010002696d61696c2f73656e64035820090909090909090909090909090909090909090909090909090909\
+090909090904030558200808080808080808080808080808080808080808080808080808080808080808a40002015820000000000000000000000000\
+0000000000000000000000000000000000000000021b0000018bcfe5680003820281a90000010002696d61696c2f73656e6403582009090909090909\
+090909090909090909090909090909090909090909090909090403050006f507497b2273756d223a377d0800a4000301582000000000000000000000\
+00000000000000000000000000000000000000000000021b0000018bcfe5680003820581a1005000000000000000000000000000000000a400040158\
+200000000000000000000000000000000000000000000000000000000000000000021b0000018bcfe5680003820281a90001010002696d61696c2f73\
+656e6403582009090909090909090909090909090909090909090909090909090909090909090401050006f507497b2273756d223a377d0800"
+printf '%b' "$(sed 's/../\\x&/g' <<<"$rows")" >"$dir/corpus/session/turn"
+# Cases as people write them.
+printf '%s\n' '{"id": 7, "input": "hi", "target": ["a", 4]}' \
+  '{"input": [{"role": "user", "content": "a"}], "metadata": {"althing": {"agent": "clerk", "tools": {"in_order": ["a/x"], "never": ["a/y"]}}}}' \
+  '{"input": "a", "metadata": {"althing": {"schema": {"items": {"anyOf": [{"type": "number"}, {"$ref": "#"}]}}, "label": {"level": "public", "trusted": true}}}}' \
+  >"$dir/corpus/cases/some"
+# The row of an agent with one version: a map of its digest, and nothing decided.
+printf '\245\000\130\040%032d\001\000\002\000\004\200\005\200' 0 >"$dir/corpus/rollout/stable"
 
 # What queries are made of.
 at=0

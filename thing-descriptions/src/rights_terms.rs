@@ -121,7 +121,7 @@ fn member_of(member: &str) -> Option<Member> {
         "verify.repair" => Member::Most(0),
         "verify.deliver" => Member::Ranked(&["checked", "early"], 0),
         "data_label" => Member::Ranked(&["restricted", "confidential", "internal", "public"], 2),
-        // Another class, other traces, another fallback of a signal, and what later contracts have.
+        // Another class, other traces, another fallback or limit of a signal, and what later contracts have.
         _ => return None,
     })
 }

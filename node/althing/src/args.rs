@@ -15,6 +15,7 @@ mod registry;
 mod rollout;
 mod route;
 mod session;
+mod shares;
 mod staged;
 mod tap;
 mod task;
@@ -35,7 +36,7 @@ pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
 pub use events::Events;
 pub use governance::{
-    ApproveAsk, Audit, AuditQueryArgs, ConsentWork, Consents, DenyAsk, ExplainArgs, PeopleWork, PolicyWork,
+    ApproveAsk, Audit, AuditQueryArgs, ConsentWork, Consents, DenyAsk, ExplainArgs, Governance, PeopleWork, PolicyWork,
     SigningArgs, Stop,
 };
 pub use group::{CallersName, Group, ServeArgs};
@@ -51,7 +52,7 @@ pub use session::{ResumeArgs, Session, StepsArgs};
 pub use staged::{ApproveArgs, PurgeArgs, RejectArgs, StageArgs};
 pub use tap::Tap;
 pub use task::{SubmitArgs, Task};
-pub use trial::{Case, CaseArgs, Test};
+pub use trial::{Case, CaseArgs, Compare, Test};
 pub use verify::{Verification, Verify};
 pub use workflow::{AddSchedule, App, Schedule, Workflow};
 
@@ -176,35 +177,8 @@ pub enum Command {
     Update(Update),
     /// Remove a workflow or an agent that was installed.
     Uninstall(Uninstall),
-    /// Policies of the owner: what agents may do, in Cedar.
-    #[command(subcommand)]
-    Policy(PolicyWork),
-    /// Whom this node asks before something is done.
-    #[command(subcommand)]
-    People(PeopleWork),
-    /// What waits for somebody's yes: calls of agents, steps of workflows in all groups, releases.
-    Pending,
-    /// Each yes that counts more than once: who gave it, for which calls, how often and until when.
-    Consents(Consents),
-    /// Show what waits, and say yes to it.
-    Approve(ApproveAsk),
-    /// Show what waits, and say no to it.
-    Deny(DenyAsk),
-    /// What was done here, who allowed it and what came of it: a log that proves itself.
-    #[command(subcommand)]
-    Audit(Audit),
-    /// Stop an agent at once, on all nodes of this owner.
-    Stop(Stop),
-    /// Who may do something now, and why.
-    Who {
-        /// SERVER/TOOL, or call, model, egress and so on.
-        action: String,
-    },
-    /// Say why something was permitted, asked about or denied.
-    Explain {
-        /// The decision, by its number, as `althing policy diff` shows it.
-        decision: u64,
-    },
+    #[command(flatten)]
+    Governance(Governance),
     /// How this node is, layer by layer.
     Status,
     /// The seven layers of the Agent OSI model, and how this node has them.
@@ -369,7 +343,7 @@ pub struct Admit {
     #[arg(long, value_enum, default_value = "full")]
     pub preemption: PreemptionName,
     /// The share of each core that may be promised, 0 to 1.
-    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    #[arg(long, default_value_t = 1.0, value_parser = shares::share)]
     pub cap: f64,
 }
 
@@ -760,11 +734,6 @@ fn node_name(text: &str) -> Result<String, String> {
 fn cores(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|cores| (1..=1_024).contains(cores));
     number.ok_or_else(|| "cores are 1 to 1024".to_owned())
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    number.ok_or_else(|| "a share is a number from 0 to 1".to_owned())
 }
 
 fn load(text: &str) -> Result<f32, String> {

@@ -95,6 +95,10 @@ fn calls(step: &CallStep) -> String {
             ", then `althing session resume {task} --done {step} FILE` if it was carried out and FILE has its result, \
              `--again {step}` if it was not, or `--failed {step}`"
         ),
+        CallStep::Restart(task) => format!(
+            ": `althing session show {task} --steps` lists them, and `althing session resume {task} --from N` goes on from \
+             that one, within a day"
+        ),
         CallStep::ShowLineage(task) => format!("; `althing lineage {task}` shows what it did"),
     }
 }

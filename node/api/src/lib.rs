@@ -18,6 +18,7 @@ mod audit;
 mod bind;
 mod blueprint_replies;
 mod call;
+mod comparisons;
 mod credentials;
 mod doctor;
 mod events;
@@ -86,6 +87,10 @@ pub use blueprint_replies::{
     BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion,
 };
 pub use call::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest};
+pub use comparisons::{
+    CasePair, ComparisonReply, ComparisonReport, ComparisonRequest, ComparisonVerdict, PairFigures, PairGap,
+    TestedVersion,
+};
 pub use credentials::{
     AddToken, GatewayOpening, KeyEvent, MakeNetworkKey, NetworkKeyAddition, NodeWithdrawal, OpenGateway, OwnerKeys,
     RevokeRequest, RotateRequest, TokenAddition, TokenList, TokenRemoval, TokenScope, TokenSummary, WithdrawRequest,
@@ -132,8 +137,9 @@ pub use org_replies::{
 };
 pub use osi::{OsiLayer, OsiModel};
 pub use pending::{
-    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, DataReach, PendingEntry, PendingGap,
-    PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent, StandingRequest,
+    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, ConsentRemoval, DataReach,
+    PendingEntry, PendingGap, PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent,
+    StandingRequest,
 };
 pub use people::{PeopleReport, PeopleText, PersonEntry, SignOffNeed};
 pub use policies::{
@@ -163,8 +169,8 @@ pub use release_contents::{
 };
 pub use reserve::{NodeReservation, ReservationCancellation, ReserveReply, ReserveRequest};
 pub use rollouts::{
-    RolloutOrder, RolloutRequest, RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit,
-    VersionReversal, VersionStatus,
+    RolloutCases, RolloutEffect, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide, RolloutSignal, RolloutState,
+    RolloutStatus, RolloutUnit, VersionReversal, VersionStatus,
 };
 pub use route_replies::{
     ChannelAgent, ChannelReply, RouteChoice, RouteEmbeddings, RouteLesson, RouteMistake, RouteRemoval, RouteReply,

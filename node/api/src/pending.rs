@@ -200,6 +200,9 @@ pub struct StandingConsent {
     pub until_ms: u64,
 }
 
+/// What was taken back.
+pub type ConsentRemoval = StandingConsent;
+
 /// What `POST /pending/{ask}` answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerReply {

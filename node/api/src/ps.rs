@@ -323,9 +323,9 @@ pub struct HardJobs {
 pub struct AgentFinding {
     /// What, by its name: `said-nothing`, `answer-refused`.
     pub finding: String,
-    /// In how many turns.
+    /// In how many turns, or jobs of a control loop.
     pub count: u64,
-    /// The newest task of which it was found.
+    /// The newest task of which it was found; empty of jobs that belong to none.
     pub task: String,
     /// The version of the agent.
     pub version: String,

@@ -15,6 +15,12 @@ pub struct RolloutRequest {
     pub steps: Vec<u8>,
     /// Of what these are shares.
     pub by: RolloutUnit,
+    /// Whether it is given copies of all calls first, without effects and told to nobody.
+    #[serde(default)]
+    pub shadow: bool,
+    /// Labelled cases that both versions are given before this is answered, and that are counted with the calls: lines of JSON.
+    #[serde(default)]
+    pub cases: Option<String>,
 }
 
 /// What is given to a version as a whole.
@@ -114,6 +120,12 @@ pub struct RolloutStatus {
     pub limit: f64,
     /// What was counted.
     pub signals: Vec<RolloutSignal>,
+    /// Its copies of calls; none of a rollout without.
+    pub shadow: Option<RolloutShadow>,
+    /// Labelled cases that were counted; none of a rollout without.
+    pub cases: Option<RolloutCases>,
+    /// Calls of tools by which the new version may have changed something.
+    pub effects: Vec<RolloutEffect>,
     /// Versions that went back, and are not tried again.
     pub went_back: Vec<VersionReversal>,
 }
@@ -146,6 +158,50 @@ pub struct RolloutSignal {
     pub new_calls: u64,
     /// The bad ones of these.
     pub new_bad: u64,
+}
+
+/// Calls of the stable version that were given to the new one too: without effects, and what it answered was told to nobody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutShadow {
+    /// Whether calls are given to both now.
+    pub running: bool,
+    /// How many of them the new version ended.
+    pub calls: u64,
+    /// How many of these failed, were refused by a gate, or failed in silence.
+    pub bad: u64,
+    /// How many it answered in another way than the stable version.
+    pub differing: u64,
+    /// Calls that the new version answered by itself, and that were counted.
+    pub live_calls: u64,
+    /// The bad ones of these.
+    pub live_bad: u64,
+    /// How probable it is that it fails as often where nobody hears it as where somebody does, if what was counted is chance, 0 to
+    /// 1; none before there are calls of both kinds.
+    pub alike: Option<f64>,
+}
+
+/// Labelled cases that both versions were given, without effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutCases {
+    /// How many counted for the stable version.
+    pub stable: u64,
+    /// How many of these were wrong.
+    pub stable_wrong: u64,
+    /// How many counted for the new version.
+    pub new: u64,
+    /// How many of these were wrong.
+    pub new_wrong: u64,
+}
+
+/// Calls of one tool by which a version may have changed something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RolloutEffect {
+    /// `server/tool`.
+    pub tool: String,
+    /// How many there were.
+    pub calls: u32,
 }
 
 /// A version that went back.
@@ -184,6 +240,17 @@ mod tests {
             one_in: 1.5,
             limit: 20.0,
             signals: vec![RolloutSignal { what, stable_calls: 57, stable_bad: 0, new_calls: 3, new_bad: 1 }],
+            shadow: Some(RolloutShadow {
+                running: false,
+                calls: 60,
+                bad: 1,
+                differing: 2,
+                live_calls: 3,
+                live_bad: 1,
+                alike: Some(0.5),
+            }),
+            cases: Some(RolloutCases { stable: 9, stable_wrong: 0, new: 9, new_wrong: 4 }),
+            effects: vec![RolloutEffect { tool: "mail/send".to_owned(), calls: 2 }],
             went_back: vec![VersionReversal { digest: "0a".to_owned(), reason: "it crashed".to_owned() }],
         };
         assert_json(
@@ -194,6 +261,9 @@ mod tests {
                 r#""new":{"version":null,"digest":"0a","sharePercent":0,"why":null},"#,
                 r#""steps":[5,100],"by":"call","calls":3,"callsMin":50,"oneIn":1.5,"limit":20.0,"#,
                 r#""signals":[{"what":"ended with an error","stableCalls":57,"stableBad":0,"newCalls":3,"newBad":1}],"#,
+                r#""shadow":{"running":false,"calls":60,"bad":1,"differing":2,"liveCalls":3,"liveBad":1,"alike":0.5},"#,
+                r#""cases":{"stable":9,"stableWrong":0,"new":9,"newWrong":4},"#,
+                r#""effects":[{"tool":"mail/send","calls":2}],"#,
                 r#""wentBack":[{"digest":"0a","reason":"it crashed"}]}"#,
             ),
         );

@@ -70,7 +70,7 @@ pub struct LayerStatus {
 pub struct VerificationTotals {
     /// Turns that may have failed in silence.
     pub silent: u64,
-    /// Answers that a gate refused.
+    /// Answers that a gate refused, and jobs of control loops whose outputs broke their limits.
     pub refused: u64,
 }
 

@@ -13,10 +13,8 @@ use althing_execution::tools::PendingAsks;
 use althing_execution::{Host, TurnRecorder};
 use althing_protocol::{AgentId, AgentRef, CallerId, Label, PublicKey, PublisherId};
 use althing_session::{
-    AgentFigures, CountOutcomes, HandoffService, HandoverError, HostedAgent, Postman, Rehearsal, RehearsalError,
-    Resolution, ResolutionError, RestartRefusal, Scope, SessionSummary, Sessions, Signer, Standing, StepsError,
-    TaskPack, TaskRuns, TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenures, TurnEnd, TurnSteps, VerdictError,
-    is_handoff,
+    AgentFigures, CountOutcomes, HandoffService, HandoverError, HostedAgent, Postman, Scope, Sessions, Signer,
+    Standing, TaskPack, TaskService, TaskStoreError, Tenures, TurnEnd, is_handoff,
 };
 use althing_store::Store;
 use futures::future::BoxFuture;
@@ -24,6 +22,7 @@ use futures::future::BoxFuture;
 use crate::agent_versions::AgentVersions;
 use crate::elsewhere::Elsewhere;
 use crate::machine::redirects::NO_REDIRECT;
+use crate::own_tasks::OwnTasks;
 use crate::versions::{NewCall, Versions, conversation_of};
 
 /// The hosting side of calls.
@@ -126,77 +125,10 @@ impl Hosting {
         Sessions::of(self.tasks()).ask_people(asks);
     }
 
-    /// The unfinished turns that have a journal, and those that wait for their agent, the oldest first.
+    /// What this node's owner alone does with its tasks.
     #[must_use]
-    pub fn sessions(&self) -> Vec<SessionSummary> {
-        Sessions::of(self.tasks()).list()
-    }
-
-    /// The journals of a task's turns, the oldest first, without what is in them: of those that are recorded, and of the one that is
-    /// not over.
-    ///
-    /// # Errors
-    /// [`StepsError`].
-    pub fn session_steps(&self, task: &str) -> Result<Vec<TurnSteps>, StepsError> {
-        Sessions::of(self.tasks()).steps(task)
-    }
-
-    /// A task that this node's owner gave an agent, with all that models and tools said in those of its turns that are recorded.
-    ///
-    /// # Errors
-    /// [`StepsError`].
-    pub fn task_tape(&self, task: &str) -> Result<TaskTape, StepsError> {
-        Sessions::of(self.tasks()).tape(task)
-    }
-
-    /// A conversation with an agent that runs here, beside the tasks of this node: by its name, in that version if it runs, and else
-    /// in the one that was started first. Nobody is asked whether it may be called: it is for the owner of the node.
-    ///
-    /// # Errors
-    /// [`RehearsalError`].
-    pub fn rehearsal(&self, agent: &str, version: Option<&str>) -> Result<Rehearsal, RehearsalError> {
-        Sessions::of(self.tasks()).rehearsal(agent, version)
-    }
-
-    /// What gates refused of a task's answers, with these, which no caller saw.
-    ///
-    /// # Errors
-    /// [`VerdictError`].
-    pub fn task_verdict(&self, task: &str) -> Result<TaskVerdict, VerdictError> {
-        Sessions::of(self.tasks()).verdict(task)
-    }
-
-    /// What the turns of a task did that are over, by names and hashes, the oldest first, and whether the task still holds what was
-    /// recorded of them.
-    ///
-    /// # Errors
-    /// [`StepsError`].
-    pub fn runs(&self, task: &str) -> Result<TaskRuns, StepsError> {
-        Sessions::of(self.tasks()).runs(task)
-    }
-
-    /// Says what came of a call in doubt: step `seq` of a task's turn, which goes on when none is in doubt any more. That `by` said
-    /// it is written beside it: the owner of this node, or whoever may speak for it.
-    ///
-    /// # Errors
-    /// [`ResolutionError`]; then nothing was said.
-    pub async fn end_doubt(
-        &self,
-        task: &str,
-        seq: u32,
-        how: Resolution,
-        by: &Principal,
-    ) -> Result<(), ResolutionError> {
-        Sessions::of(self.tasks()).settle(task, seq, how, by).await
-    }
-
-    /// Has the turn of a task that stopped with `DIVERGED` or `VERSION_CHANGED` go on anew from a step. That `by` said it is written
-    /// in its journal.
-    ///
-    /// # Errors
-    /// [`RestartRefusal`]; then nothing changed.
-    pub async fn restart_turn(&self, task: &str, from: u32, by: &Principal) -> Result<(), RestartRefusal> {
-        Sessions::of(self.tasks()).restart(task, from, by).await
+    pub fn own_tasks(&self) -> OwnTasks {
+        OwnTasks::of(self.tasks())
     }
 
     /// Removes a version of an agent. Its tasks stay, and go on with the stable one; its running turns are cancelled.

@@ -20,6 +20,7 @@ mod incoming;
 mod lists;
 pub mod machine;
 mod outgoing;
+mod own_tasks;
 pub mod reserve;
 pub mod spans;
 mod target;
@@ -41,8 +42,8 @@ pub use althing_session::{
     MoveError, Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman, REMOTE_TASKS, RecordedTurn, Rehearsal,
     RehearsalError, Resolution, ResolutionError, RestartRefusal, RowKind, RowSummary, RunCall, RunCallee, RunRecord,
     SESSION_HEADS, SESSION_ROWS, STALE, Script, SessionState, SessionSummary, Signer, StepsError, TASK_SUMMARIES,
-    TASKS, TaskPack, TaskRefusal, TaskRuns, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCourse,
-    TurnEnd, TurnOutcome, TurnSteps, VerdictError,
+    TASKS, TaskPack, TaskRefusal, TaskRuns, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCopy,
+    TurnCourse, TurnEnd, TurnLoss, TurnOutcome, TurnSteps, VerdictError,
 };
 pub use by_contract::{ByContract, RevocationCheck};
 pub use elsewhere::Elsewhere;
@@ -50,6 +51,7 @@ pub use handoffs::HandoffOrderError;
 pub use hosting::Hosting;
 pub use incoming::Incoming;
 pub use outgoing::{Calls, Figures, KnownAgent};
+pub use own_tasks::OwnTasks;
 pub use reserve::{RESERVE, Reservation, ReservationError, ReservationService};
 pub use versions::{NewCall, Versions};
 

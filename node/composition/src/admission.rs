@@ -124,6 +124,7 @@ mod tests {
     use crate::agents::tests::{program, started};
     use crate::error::NodeError;
     use crate::publish;
+    use crate::rollouts::{self, RolloutPlan, RolloutUnit};
 
     const ALL: &str = "permit(principal, action, resource);";
 
@@ -184,6 +185,28 @@ mod tests {
         is_refused(node.agents.replace(own("loose"), at, None).await);
         load("\"exposeAgent\", resource)").await;
         node.agents.replace(own("loose"), at, None).await.expect("nobody sees it who did not before");
+        node.shut_down().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn another_version_that_policies_forbid_does_not_run_beside_the_one_that_is_there() {
+        let folder = TempDir::new().expect("a folder");
+        let (node, _owner) = started(folder.path()).await;
+        let at = folder.path();
+        let own = |version: &str| AgentFile {
+            version: version.to_owned(),
+            callers: Callers::ThisNode,
+            exposure: Exposure::Hidden,
+            ..program("shop", true)
+        };
+        node.agents.add(own("1.0.0"), at, None, true).await.expect("nothing forbids it");
+        let text = format!("{ALL} @id(\"no-more\") forbid(principal, action == Action::\"addAgent\", resource);");
+        node.governance.load_policy(&text, Actor::Owner).await.expect("it is good");
+        let plan = RolloutPlan { steps: vec![50, 100], by: RolloutUnit::Call, shadow: false, has_cases: false };
+        let refused = rollouts::begin(&node, "shop", own("1.1.0"), (at, &[]), plan, None).await;
+        let refused = refused.expect_err("a policy forbids it");
+        assert!(matches!(refused, NodeError::Forbidden(_)) && refused.to_string().contains("no-more"), "{refused}");
+        assert_eq!(node.host.versions("shop").len(), 1, "only the one that was added runs");
         node.shut_down().await;
     }
 }

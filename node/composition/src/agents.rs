@@ -2,36 +2,33 @@
 
 mod tools;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::Arc;
 
-use althing_calls::{HostedAgent, Hosting};
-use althing_communication::{Priority, WallClock};
-use althing_discovery::{Discovery, LocalAgent};
+use althing_calls::Hosting;
+use althing_communication::WallClock;
+use althing_discovery::Discovery;
 use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
-use althing_execution::{AgentKey, AgentState, AgentStatus, BoundTool, Host, containment_of, enclosed};
+use althing_execution::{AgentState, AgentStatus, Host};
 use althing_failure::Kind;
 use althing_governance::Governance;
-use althing_protocol::contract::Class;
 use althing_protocol::object::{OrderSubject, OrderWord};
-use althing_protocol::{AgentId, AgentRef, Contract};
+use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
 use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
-use tokio::sync::watch;
 
 use crate::admission::{admit_added, admit_replaced};
 use crate::agent_records::AgentRecords;
+use crate::agent_starts::AgentStarts;
+use crate::agent_versions::AgentVersions;
 use crate::agreements::Agreements;
 use crate::bindings::Bindings;
-use crate::blocking::run_blocking;
 use crate::error::NodeError;
 use crate::events::{Event, Events};
 use crate::identity::Identity;
 use crate::names::Names;
-use crate::node_profile;
 use crate::orders::Orders;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
@@ -40,14 +37,10 @@ use crate::rollouts::{Rollouts, start_others};
 
 pub(crate) use tools::follow_tools;
 
-/// How long it is waited for how the program of an agent is contained.
-const ENCLOSED_MAX: Duration = Duration::from_secs(5);
-
 /// The agents of a node.
 pub struct Agents {
     host: Arc<Host>,
     kernel: Option<Arc<Kernel>>,
-    hosting: Hosting,
     discovery: Discovery,
     store: Arc<dyn Store>,
     clock: WallClock,
@@ -61,13 +54,10 @@ pub struct Agents {
     rollouts: Arc<Rollouts>,
     /// Who has which name here, agents and workflows alike.
     pub names: Names,
-    /// Agents that were added and do not run, and why.
-    failed: Mutex<BTreeMap<String, String>>,
-    /// Those that were not started yet since the node was, and their latency classes.
-    starting: Mutex<BTreeMap<String, &'static str>>,
-    /// Whether each of those was tried.
-    known: watch::Sender<bool>,
-    records: AgentRecords,
+    /// Which of them do not run, or are still to be started.
+    pub starts: AgentStarts,
+    versions: AgentVersions,
+    records: Arc<AgentRecords>,
     /// The tools that they expose.
     exposing: tools::Exposing,
 }
@@ -93,11 +83,12 @@ impl Agents {
         rollouts: Arc<Rollouts>,
     ) -> Agents {
         let Bindings { host, kernel, store, identity, clock, .. } = bindings.as_ref();
-        let records = AgentRecords::new(governance.clone(), identity.clone());
+        let records = Arc::new(AgentRecords::new(governance.clone(), identity.clone()));
+        let decided = (revocations.clone(), orders.clone(), governance.clone());
+        let versions = AgentVersions::new(bindings.clone(), hosting, decided, rollouts.clone(), records.clone());
         Agents {
             host: host.clone(),
             kernel: kernel.clone(),
-            hosting,
             discovery,
             store: store.clone(),
             clock: clock.clone(),
@@ -109,28 +100,11 @@ impl Agents {
             events,
             governance,
             rollouts,
-            failed: Mutex::default(),
-            starting: Mutex::default(),
-            known: watch::Sender::new(false),
+            starts: AgentStarts::new(),
+            versions,
             records,
             exposing: tools::Exposing::default(),
         }
-    }
-
-    /// Agents that were added and do not run, and why.
-    ///
-    /// # Panics
-    /// If another holder panicked.
-    pub fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.failed.lock().expect("no holder of the failed agents panics")
-    }
-
-    /// Agents that were added and are still to be started since the node was, with their latency classes.
-    ///
-    /// # Panics
-    /// If another holder panicked.
-    pub fn starting(&self) -> MutexGuard<'_, BTreeMap<String, &'static str>> {
-        self.starting.lock().expect("no holder of the starting agents panics")
     }
 
     /// Starts the agents that were added before; one that fails does not keep the others from starting. Gives what the user
@@ -139,7 +113,7 @@ impl Agents {
         let mut notes = Vec::new();
         let stored = publish::all(self.store.as_ref())?;
         // No program that is started writes what the node read of another one.
-        stored.iter().for_each(|added| self.guard_files(added));
+        stored.iter().for_each(|added| self.versions.guard_files(added));
         for added in stored {
             if added.once {
                 // Whoever ran it is not connected any more.
@@ -149,7 +123,7 @@ impl Agents {
             let (owner, now_ms) = (self.identity.owner(), self.clock.now_ms());
             let added =
                 publish::signed_now(self.store.as_ref(), added, &owner, self.identity.network(), now_ms).await?;
-            self.starting().insert(added.file.name.clone(), class(&added.file));
+            self.starts.starting().insert(added.file.name.clone(), class(&added.file));
             // What takes seconds is started once the node is ready.
             if matches!(added.file.runtime, RuntimeSpec::Wasm { .. }) || !added.file.tools.is_empty() {
                 continue;
@@ -159,48 +133,28 @@ impl Agents {
             if let Some(failure) = outcome.as_ref().err().filter(|failure| failure.kind() != Kind::NotYet) {
                 notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
             }
-            note(self, &name, outcome.as_ref().err());
+            self.starts.note(&name, outcome.as_ref().err());
         }
-        self.tell_known();
+        self.starts.tell_known();
         Ok(notes)
     }
 
     /// Starts agents that were not started yet, and those that failed to start before: the cause may be gone.
     pub(crate) async fn retry_failed(&self) -> Result<(), NodeError> {
-        let failed: Vec<String> = self.failed().keys().cloned().collect();
-        let names: BTreeSet<String> = self.starting().keys().cloned().chain(failed).collect();
+        let failed: Vec<String> = self.starts.failed().keys().cloned().collect();
+        let names: BTreeSet<String> = self.starts.starting().keys().cloned().chain(failed).collect();
         for name in names {
             let _changing = self.names.hold().await;
             // It may have been removed meanwhile.
             let stored = publish::permanent(self.store.as_ref())?;
             let Some(added) = stored.iter().find(|added| added.file.name == name) else {
-                note(self, &name, None);
+                self.starts.note(&name, None);
                 continue;
             };
-            note(self, &name, self.restart(added).await.as_ref().err());
+            self.starts.note(&name, self.restart(added).await.as_ref().err());
         }
-        self.tell_known();
+        self.starts.tell_known();
         Ok(())
-    }
-
-    /// Says that each agent that was added before has been tried, once none is left.
-    fn tell_known(&self) {
-        if self.starting().is_empty() {
-            self.known.send_replace(true);
-        }
-    }
-
-    /// Whether each agent that was added before the node started has been started by now, or does not start.
-    #[must_use]
-    pub fn are_known(&self) -> bool {
-        *self.known.borrow()
-    }
-
-    /// Waits until each agent that was added before the node started has been started, or does not start.
-    pub async fn known(&self) {
-        // It cannot end while this borrows it.
-        let mut known = self.known.subscribe();
-        let _ = known.wait_for(|now| *now).await;
     }
 
     /// Adds an agent: starts it and publishes it to the peers; it is started with the node again if `keep` is set.
@@ -356,12 +310,12 @@ impl Agents {
             self.stop(&name).await?;
             self.host.process.keep_only(&before.file);
             if let Err(error) = self.restart(&before).await {
-                self.failed().insert(name, error.to_string());
+                self.starts.failed().insert(name, error.to_string());
             }
             return Err(failure);
         }
         self.host.process.keep_only(&after.file);
-        note(self, &name, None);
+        self.starts.note(&name, None);
         Ok(id)
     }
 
@@ -399,70 +353,22 @@ impl Agents {
 
     /// Starts an agent with these tool definitions, or else with those that its servers list now.
     async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
-        self.guard_files(added);
+        self.versions.guard_files(added);
         let agent = self.start_version(added, pins).await?;
-        self.publish(added)?;
+        tools::publish_agent(self, added)?;
         self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: agent.id.to_string() });
         Ok(())
     }
 
     /// Starts an agent in the version of this file, beside those that run; peers see the one that was there before.
     pub(crate) async fn start_version(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<AgentRef, NodeError> {
-        self.identity.check_authority()?;
-        check_standing(self, added)?;
-        node_profile::check_agent(self.bindings.profile, &self.host, &added.file)?;
-        // What an agent does is recorded, and so nothing runs where that cannot be.
-        self.records.check().await?;
-        let hosted = hosted(added, publish::agent_ref(&self.identity.owner(), &added.file)?)?;
-        let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
-        run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
-        self.bindings.seal(&hosted.agent).await?;
-        // Its description says how its program is contained, which its keeper tells at once.
-        enclosed(&self.host, &hosted.agent, ENCLOSED_MAX).await;
-        self.govern(&hosted.agent, &added.file);
-        if let Err(unrecorded) = self.records.start(&hosted.agent, &added.file, &self.host).await {
-            self.host.stop(&hosted.agent).await;
-            return Err(unrecorded);
-        }
-        // Hosted before it is published: peers may call at once.
-        let agent = hosted.agent.clone();
-        self.hosting.add(hosted);
-        Ok(agent)
-    }
-
-    /// No program writes the files of an agent, in any of its versions.
-    fn guard_files(&self, added: &StoredAgent) {
-        self.host.process.agent_files.set(&added.file.name, &self.rollouts.sources(added));
+        self.versions.start_version(added, pins).await
     }
 
     /// Shows peers a version of an agent that took the place of another one.
     pub(crate) fn show(&self, added: &StoredAgent) -> Result<(), NodeError> {
         self.exposing.forget(&added.file.name);
-        self.publish(added)
-    }
-
-    /// Policies are checked against the tools of an agent as their servers list them.
-    fn govern(&self, agent: &AgentRef, file: &AgentFile) {
-        let tools = self.bound_tools(agent).into_iter().map(|tool| (tool.name, tool.definition.input_schema));
-        self.governance.take_tools(agent, &tools.collect(), &self.host.ports.statements(file));
-    }
-
-    /// Makes fresh evidence for an agent and hands it to L3.
-    fn publish(&self, added: &StoredAgent) -> Result<(), NodeError> {
-        let (tools, known) = (self.bound_tools(added.file.name.as_str()), containment_of(&self.host, &added.file.name));
-        let described = self.exposing.described(added, (&tools, &known), &self.identity, self.clock.now_ms())?;
-        let (verified, description) = described.evidence(
-            &self.identity.owner(),
-            self.identity.key.public(),
-            self.identity.network(),
-            self.clock.now_ms(),
-        )?;
-        self.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
-        Ok(())
-    }
-
-    fn bound_tools<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Vec<BoundTool> {
-        self.host.tools(agent).map(|tools| tools.all()).unwrap_or_default()
+        tools::publish_agent(self, added)
     }
 
     /// The status of an agent that runs.
@@ -513,7 +419,7 @@ impl Agents {
             Some(added) => Agreements(self.store.as_ref()).remove(&added).await?,
             None => publish::delete(self.store.as_ref(), name).await?,
         }
-        note(self, name, None);
+        self.starts.note(name, None);
         self.stop(name).await?;
         self.host.process.forget(name);
         let installed = self.revocations.set_installed(name, None).await?;
@@ -531,7 +437,7 @@ impl Agents {
         let _changing = self.names.hold().await;
         for status in self.host.status() {
             self.stop(&status.name).await?;
-            self.failed().insert(status.name, why.to_owned());
+            self.starts.failed().insert(status.name, why.to_owned());
         }
         Ok(())
     }
@@ -548,20 +454,9 @@ impl Agents {
         let was_shown = self.discovery.is_hosted(name);
         self.discovery.unhost(&id);
         self.exposing.forget(name);
-        stop_versions(self, name).await;
+        self.versions.stop_all(name).await;
         note_end(&self.events, name, was_shown);
         Ok(())
-    }
-}
-
-/// Stops all versions of an agent that run. None is hosted any more when the first is stopped: else its tasks would go on with
-/// another one.
-async fn stop_versions(agents: &Agents, name: &str) {
-    let versions = agents.host.versions(name);
-    versions.iter().for_each(|agent| agents.hosting.remove(agent));
-    for agent in &versions {
-        agents.host.stop(agent).await;
-        agents.records.end(agent).await;
     }
 }
 
@@ -572,36 +467,11 @@ fn note_end(events: &Events, name: &str, ran: bool) {
     }
 }
 
-/// What calls of an agent are answered by.
-fn hosted(added: &StoredAgent, agent: AgentRef) -> Result<HostedAgent, NodeError> {
-    let file = &added.file;
-    Ok(HostedAgent {
-        agent,
-        callers: added.rule()?,
-        input_modes: input_modes(file),
-        barge_in: takes_interruptions(file),
-        is_told_again: is_told_again(file),
-        priority: priority(file),
-    })
-}
-
-/// Refuses an agent that its owner stopped, or whose release its publisher revoked.
-fn check_standing(agents: &Agents, added: &StoredAgent) -> Result<(), NodeError> {
-    let id = publish::agent_id(&agents.identity.owner(), &added.file)?;
-    if let Some(why) = agents.orders.why_stopped(&id) {
-        return Err(NodeError::Stopped(why));
-    }
-    match agents.revocations.here(&id, &added.file.version) {
-        Some(why) => Err(NodeError::Revoked(why)),
-        None => Ok(()),
-    }
-}
-
 /// Whether an agent was installed from a release that its publisher revoked.
 #[must_use]
 pub fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
     agents.revocations.installed().contains_key(&added.file.name)
-        && matches!(check_standing(agents, added), Err(NodeError::Revoked(_)))
+        && matches!(agents.versions.check_standing(added), Err(NodeError::Revoked(_)))
 }
 
 /// Stops the agents that their owner stopped, and those whose releases their publishers revoked; they stay added, and say why they do
@@ -613,10 +483,10 @@ pub async fn end_revoked(agents: &Agents) {
         Err(error) => return tracing::error!(%error, "agents whose releases are revoked could not be stopped"),
     };
     for added in known {
-        let Err(why) = check_standing(agents, &added) else { continue };
+        let Err(why) = agents.versions.check_standing(&added) else { continue };
         let name = added.file.name;
         match agents.stop(&name).await {
-            Ok(()) => note(agents, &name, Some(&why)),
+            Ok(()) => agents.starts.note(&name, Some(&why)),
             Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
         }
     }
@@ -626,7 +496,10 @@ pub async fn end_revoked(agents: &Agents) {
 pub(crate) fn renew_grants(agents: &Agents) -> Result<(), NodeError> {
     let running: BTreeSet<String> = agents.host.status().into_iter().map(|status| status.name).collect();
     let known = publish::all(agents.store.as_ref())?;
-    let renewed = known.iter().filter(|added| running.contains(&added.file.name)).map(|added| agents.publish(added));
+    let renewed = known
+        .iter()
+        .filter(|added| running.contains(&added.file.name))
+        .map(|added| tools::publish_agent(agents, added));
     // Every one is tried, whatever becomes of the others.
     let outcomes: Vec<Result<(), NodeError>> = renewed.collect();
     outcomes.into_iter().collect()
@@ -654,57 +527,9 @@ pub(crate) async fn show_anew(agents: &Agents, owner: &Owner, now_ms: u64) -> Re
     signed
 }
 
-/// Notes what became of an agent that was to be started: it runs or is gone, or why it does not run.
-fn note(agents: &Agents, name: &str, failure: Option<&NodeError>) {
-    match failure {
-        // It is still to be started.
-        Some(failure) if failure.kind() == Kind::NotYet && agents.starting().contains_key(name) => {}
-        Some(failure) => {
-            agents.failed().insert(name.to_owned(), failure.to_string());
-            agents.starting().remove(name);
-        }
-        None => {
-            agents.failed().remove(name);
-            agents.starting().remove(name);
-        }
-    }
-}
-
 /// The latency class of an agent.
 fn class(file: &AgentFile) -> &'static str {
     file.contract.as_ref().map_or("", |contract| contract.class.name())
-}
-
-/// What an agent reads; calls of the tools that it exposes are data.
-fn input_modes(file: &AgentFile) -> Vec<String> {
-    const DATA: &str = "application/json";
-    let mut modes = file.input_modes.clone();
-    if !file.expose.is_empty() && !modes.iter().any(|mode| mode == DATA) {
-        modes.push(DATA.to_owned());
-    }
-    modes
-}
-
-/// The priority of an agent's frames, by its latency class.
-fn priority(file: &AgentFile) -> Priority {
-    match file.contract.as_ref().map(|contract| &contract.class) {
-        Some(Class::Hrt(_)) => Priority::Urgent,
-        Some(Class::Srt(_)) | None => Priority::Interactive,
-        Some(Class::Dt(_)) => Priority::Bulk,
-    }
-}
-
-/// Whether a new message interrupts a turn. A program or server has tasks of its own, which end when they are cancelled.
-fn takes_interruptions(file: &AgentFile) -> bool {
-    let wanted = |contract: &Contract| matches!(&contract.class, Class::Srt(srt) if srt.barge_in);
-    !matches!(file.runtime, RuntimeSpec::Process { .. } | RuntimeSpec::Remote { .. })
-        && file.contract.as_ref().is_some_and(wanted)
-}
-
-/// Whether an agent is given a message again whose turn is over. One that runs elsewhere decides by itself what it does then,
-/// as when it is asked directly.
-fn is_told_again(file: &AgentFile) -> bool {
-    matches!(file.runtime, RuntimeSpec::Remote { .. })
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::blocking::run_blocking;
 use crate::config::Policies;
 use crate::error::{NodeError, PolicyError};
 use crate::identity::Identity;
+use crate::node_profile;
 
 /// Manifests that were sealed here, by their hash.
 pub const BINDINGS: Family = Family("althing.bindings");
@@ -85,6 +86,11 @@ impl Bindings {
             let reasons: Vec<String> = problems.iter().map(ToString::to_string).collect();
             NodeError::Contract(reasons.join("; "))
         })
+    }
+
+    /// Refuses an agent that the node's profile does not let run.
+    pub(crate) fn check_profile(&self, file: &AgentFile) -> Result<(), NodeError> {
+        node_profile::check_agent(self.profile, &self.host, file)
     }
 
     /// Binds an agent file without running it.

@@ -12,6 +12,8 @@
 
 mod admission;
 mod agent_records;
+mod agent_starts;
+mod agent_versions;
 mod agents;
 mod agreements;
 mod assemble;
@@ -43,6 +45,7 @@ mod trust;
 pub use althing_communication::{Passed, Tapped, Taps};
 pub use althing_governance::{Act, Gates, Governance, NodeProfile, admit_by, ask_grants};
 
+pub use agent_starts::AgentStarts;
 pub use agents::{Agents, agent_statuses, end_revoked, is_revoked_install};
 pub use assemble::{Execution, LanPort, MakeDecide, Ports};
 pub use bindings::{Bindings, SealedBinding};

@@ -215,7 +215,8 @@ impl Node {
         let tools = agents::follow_tools(&self.agents, self.config.adopted.check);
         let orders = Box::pin(async { tokio::join!(self.orders.gossip(), self.follow_orders()) });
         let governing = Box::pin(self.governance.run());
-        let rollouts = Box::pin(rollouts::follow(self));
+        let shadows = rollouts::follow_shadows(self);
+        let rollouts = Box::pin(async { tokio::join!(rollouts::follow(self), shadows) });
         let agents = async { tokio::join!(self.renew_when_due(), tools, orders, governing, rollouts) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, noting);
     }

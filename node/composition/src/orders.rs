@@ -2,12 +2,13 @@
 
 mod gossip;
 mod ledger;
+mod news_queue;
 mod policy_sets;
 mod port;
 mod rates;
 mod service;
 
-pub use ledger::{FOLLOWED, ORDERS, ORDERS_PROTOCOL, OrderReport, Orders};
+pub use ledger::{ORDERS, ORDERS_PROTOCOL, OrderReport, Orders};
 pub use policy_sets::{NodePolicySet, PolicySetStanding};
-pub use port::PolicySets;
+pub use port::{FOLLOWED, PolicySets};
 pub(crate) use service::serve;

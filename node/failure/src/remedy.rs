@@ -109,6 +109,8 @@ pub enum CallStep {
         /// The number of the step in its turn.
         step: u32,
     },
+    /// Have the turn of the task of that id go on anew, from one of its steps.
+    Restart(String),
     /// Look what the turns of the task of that id did.
     ShowLineage(String),
 }

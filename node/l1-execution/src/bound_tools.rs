@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_protocol::binding;
+use althing_td::Effect;
 use tokio::runtime::Handle;
 
 use crate::agent::AgentState;
-use crate::containment::Containment;
 use crate::definition::{Definition, Pins};
-use crate::tools::{ToolServer, Tools};
+use crate::tools::Tools;
 
 /// A tool that an agent was bound to.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,13 @@ impl BoundTools {
     /// All of them.
     #[must_use]
     pub fn all(&self) -> Vec<BoundTool> {
-        self.tools.bound()
+        bound(&self.tools)
+    }
+
+    /// What a tool (`server/tool`) does outside if it is called once more, as the node or else the agent's file says it.
+    #[must_use]
+    pub fn effect_of(&self, tool: &str) -> Effect {
+        self.tools.effect_of(tool)
     }
 
     /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
@@ -60,7 +66,8 @@ impl Tools {
     #[must_use]
     pub fn definitions(&self) -> Vec<binding::Tool> {
         let tool = |(name, tool): (&String, &Definition)| binding::Tool { name: name.clone(), definition: tool.hash() };
-        let is_away = |name: &str| self.server(name).is_some_and(|(_, server, _)| server.state() != AgentState::Ready);
+        let is_away =
+            |name: &str| self.servers().find(name).is_some_and(|(_, server, _)| server.state() != AgentState::Ready);
         let known = self.known();
         let away = known.pins().into_iter().flatten().filter(|(name, _)| is_away(name));
         // Of a server that could not list just now both are known.
@@ -68,41 +75,39 @@ impl Tools {
         all.into_iter().map(tool).collect()
     }
 
+    /// The definitions to pin of these tools: those of servers that are not the node's own.
+    #[must_use]
+    pub fn pinnable(&self, bound: &[binding::Tool]) -> Pins {
+        let foreign = |name: &str| self.servers().find(name).is_some_and(|(_, server, _)| !server.is_own());
+        let foreign = bound.iter().map(|tool| tool.name.as_str()).filter(|name| foreign(name));
+        self.known().pinnable(foreign)
+    }
+
     /// The state of the first server that is not ready.
     #[must_use]
     pub fn state(&self) -> AgentState {
-        let mut states = self.servers.values().map(|server| server.state());
-        states.find(|state| *state != AgentState::Ready).unwrap_or(AgentState::Ready)
+        self.servers().state()
     }
+}
 
-    /// How an agent's programs are contained, as far as they run: its own (`runtime`), and those of its servers (`tools.NAME`).
-    pub(crate) fn containment(&self, own: Option<Containment>) -> BTreeMap<String, Containment> {
-        let one =
-            |(name, server): (&String, &Arc<dyn ToolServer>)| Some((format!("tools.{name}"), server.containment()?));
-        let own = own.map(|containment| ("runtime".to_owned(), containment));
-        self.servers.iter().filter_map(one).chain(own).collect()
-    }
-
-    /// The tools that the agent was bound to, as the last listings of their servers had them. A server that does not answer
-    /// suspends none: calls say what is wrong.
-    #[must_use]
-    pub(crate) fn bound(&self) -> Vec<BoundTool> {
-        let known = self.known();
-        let bound = known.bound().filter(|(name, ..)| self.may(name));
-        bound
-            .map(|(name, definition, suspended)| BoundTool {
-                name: name.clone(),
-                definition: definition.clone(),
-                suspended,
-            })
-            .collect()
-    }
+/// The tools that the agent was bound to, as the last listings of their servers had them. A server that does not answer
+/// suspends none: calls say what is wrong.
+pub(crate) fn bound(tools: &Tools) -> Vec<BoundTool> {
+    let known = tools.known();
+    let bound = known.bound().filter(|(name, ..)| tools.may(name));
+    bound
+        .map(|(name, definition, suspended)| BoundTool {
+            name: name.clone(),
+            definition: definition.clone(),
+            suspended,
+        })
+        .collect()
 }
 
 /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.
 async fn relist(tools: &Tools, all: bool) {
     let (mut names, mut asked) = (Vec::new(), Vec::new());
-    for (name, server) in &tools.servers {
+    for (name, server) in tools.servers().all() {
         let moved = tools.known().version(name) != Some(server.version());
         if !server.is_own() && (all || moved) {
             names.push(name);

@@ -11,7 +11,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
 use crate::agent::{Agent, AgentError, Made, Output, Turn};
-use crate::hrt::{Fiber, Input, Progress, Signal, SignalError, Signals, Template, Values, read};
+use crate::finding_counts::FindingCounts;
+use crate::hrt::{
+    Fiber, Input, OUTPUT_OUT_OF_LIMITS, OutputSignal, Progress, SignalError, Signals, Template, Values, read, show,
+};
 
 /// The default for the processor time of one job.
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);
@@ -22,16 +25,17 @@ pub struct Control {
     names: Names,
     signals: Arc<Signals>,
     inputs: Vec<Input>,
-    outputs: Vec<Arc<Signal>>,
+    outputs: Vec<OutputSignal>,
     template: Arc<dyn Template>,
     budget: Duration,
+    findings: Arc<FindingCounts>,
     begun: tokio::time::Instant,
     /// One job at a time; none after a failure, until it is instantiated again.
     fiber: Mutex<Option<Box<dyn Fiber>>>,
 }
 
 impl Control {
-    /// Joins the signals that the contract names.
+    /// Joins the signals that the contract names. Jobs that break their limits are counted in `findings`.
     ///
     /// # Errors
     /// [`SignalError`].
@@ -41,6 +45,7 @@ impl Control {
         signals: &Arc<Signals>,
         template: Arc<dyn Template>,
         budget: Option<Duration>,
+        findings: Arc<FindingCounts>,
     ) -> Result<Control, SignalError> {
         let (inputs, outputs) = signals.join(name, &names.inputs, &names.outputs)?;
         Ok(Control {
@@ -48,9 +53,10 @@ impl Control {
             names: names.clone(),
             signals: signals.clone(),
             inputs: Input::of(names, inputs),
-            outputs,
+            outputs: OutputSignal::of(names, outputs),
             template,
             budget: budget.unwrap_or(BUDGET_DEFAULT),
+            findings,
             begun: tokio::time::Instant::now(),
             fiber: Mutex::new(None),
         })
@@ -84,14 +90,14 @@ impl Control {
                 Progress::Interrupted => tokio::task::yield_now().await,
             }
         }
-        self.outputs
-            .iter()
-            .zip(running.outputs())
-            .for_each(|(signal, value)| signal.set(*value, crate::realtime::now_ns()));
-        let outputs = *running.outputs();
+        let mut outputs = *running.outputs();
+        let out_of_limits = show(&self.outputs, &mut outputs, crate::realtime::now_ns());
+        if out_of_limits != 0 {
+            self.findings.add(OUTPUT_OUT_OF_LIMITS, &turn.task_id);
+        }
         *fiber = Some(running);
         let job = json!({ "usedUs": u64::try_from(used.as_micros()).unwrap_or(u64::MAX) });
-        put_outputs(&self.names, &outputs, job, out).await
+        put_outputs(&self.names, (&outputs, out_of_limits), job, out).await
     }
 }
 
@@ -149,8 +155,18 @@ fn place(signals: &Signals, agent: &str, names: &Names, name: &str) -> Result<us
     }
 }
 
-/// Emits the outputs of a job with its statistics.
-pub(crate) async fn put_outputs(names: &Names, values: &Values, job: Value, out: &Output) -> Result<(), AgentError> {
+/// Emits the outputs of a job with its statistics, and with the names of those that broke their limits, whose bits are set.
+pub(crate) async fn put_outputs(
+    names: &Names,
+    (values, out_of_limits): (&Values, u32),
+    mut job: Value,
+    out: &Output,
+) -> Result<(), AgentError> {
+    if out_of_limits != 0 {
+        let is_set = |(place, _): &(usize, &String)| out_of_limits & (1_u32 << *place) != 0;
+        let broken: Vec<&String> = names.outputs.iter().enumerate().filter(is_set).map(|(_, name)| name).collect();
+        job["outOfLimits"] = json!(broken);
+    }
     let outputs: Map<String, Value> =
         names.outputs.iter().cloned().zip(values.iter().map(|value| json!(value))).collect();
     let artifact = Artifact {

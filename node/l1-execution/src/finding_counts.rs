@@ -11,15 +11,27 @@ const KINDS_MAX: usize = 32;
 pub struct FindingCount {
     /// What was found, by its name.
     pub finding: &'static str,
-    /// In how many turns.
+    /// In how many turns, or jobs.
     pub count: u64,
-    /// The task of the newest of them, by its A2A id.
+    /// The task of the newest of them, by its A2A id; empty of jobs that belong to no task.
     pub task: String,
+}
+
+/// How many calls of a turn are few, by what a version called in the cases that it was tested with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallNorm {
+    /// A turn with fewer calls of tools called few.
+    pub few_below: u64,
+    /// So many turns in a row that called few are more than chance.
+    pub row: u64,
 }
 
 /// The findings of one version of an agent. Whoever judges its turns adds to them; they go with the version.
 #[derive(Debug, Default)]
-pub struct FindingCounts(Mutex<BTreeMap<&'static str, (u64, String)>>);
+pub struct FindingCounts {
+    found: Mutex<BTreeMap<&'static str, (u64, String)>>,
+    norm: Mutex<Option<CallNorm>>,
+}
 
 impl FindingCounts {
     /// Counts a turn of which that was found.
@@ -45,8 +57,19 @@ impl FindingCounts {
         found.iter().map(entry).collect()
     }
 
+    /// How many calls of a turn are few, if the version was tested and that is known.
+    #[must_use]
+    pub fn call_norm(&self) -> Option<CallNorm> {
+        *self.norm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets how many calls of a turn are few.
+    pub(crate) fn set_call_norm(&self, norm: Option<CallNorm>) {
+        *self.norm.lock().unwrap_or_else(PoisonError::into_inner) = norm;
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, (u64, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

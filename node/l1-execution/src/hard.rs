@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::agent::{AgentError, AgentState, Output, Turn};
 use crate::control::{inputs, put_outputs};
-use crate::hrt::{JobRecord, Outcome, RunState, Values};
+use crate::finding_counts::FindingCount;
+use crate::hrt::{JobRecord, OUTPUT_OUT_OF_LIMITS, Outcome, RunState, Values};
 use crate::kernel::{HardAgent, Kernel};
 use crate::realtime::now_ns;
 
@@ -78,7 +79,7 @@ async fn answer(hard: &HardAgent, record: &JobRecord, outputs: &Values, out: &Ou
         "usedUs": record.used_ns / 1_000,
         "missed": record.missed,
     });
-    put_outputs(&hard.signals, outputs, job, out).await
+    put_outputs(&hard.signals, (outputs, record.out_of_limits), job, out).await
 }
 
 /// Counts of a hard real-time agent, for lists.
@@ -104,6 +105,12 @@ pub struct HardStatus {
     pub response_bound_ns: u64,
     /// The index of its core among those for hard real-time.
     pub core: usize,
+}
+
+/// What was found of the jobs of a hard real-time agent, which are no turns of a task.
+pub(crate) fn finding(hard: &HardAgent) -> Option<FindingCount> {
+    let count = hard.cell.counters.out_of_limits.load(Ordering::Relaxed);
+    (count > 0).then(|| FindingCount { finding: OUTPUT_OUT_OF_LIMITS, count, task: String::new() })
 }
 
 pub(crate) fn status(kernel: &Kernel, hard: &HardAgent) -> HardStatus {

@@ -135,6 +135,11 @@ pub trait Journal: Send + Sync + 'static {
     fn is_paused(&self) -> bool {
         false
     }
+
+    /// Whether its turn made room for others in this process, and goes on: what it is told again was paid for, and counted.
+    fn goes_on(&self) -> bool {
+        false
+    }
 }
 
 /// Bytes of the state that an agent gives with a checkpoint.
@@ -306,6 +311,9 @@ pub enum JournalError {
     /// Somebody is asked about the next step, and the turn goes on when that is answered.
     #[error("{0}")]
     Parked(TurnRest),
+    /// The turn makes room for turns that go before it, and goes on from its rows when those have had theirs.
+    #[error("PREEMPTED: the turn makes room for others, and goes on in a moment")]
+    Preempted,
     /// The turn is told what a tape has, and asks for what is not on it.
     #[error("NOT_ON_TAPE: {what}. Nothing was called; run the test live, or record the task anew")]
     NotOnTape {

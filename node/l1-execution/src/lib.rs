@@ -10,10 +10,13 @@
 
 pub mod admission;
 pub mod agent;
+mod agent_runtime;
 mod agent_status;
 pub mod agents;
+mod bindable;
 pub mod binding;
 mod bound_tools;
+mod call_checks;
 mod call_kind;
 mod call_record;
 mod containment;
@@ -37,12 +40,14 @@ pub mod hrt;
 pub mod http;
 pub mod journal;
 pub mod kernel;
+mod kernel_refusal;
 mod known;
 pub mod lease;
 pub mod memory;
 pub mod mesh;
 pub mod model;
 mod needs;
+mod node_models;
 mod note_server;
 pub mod notes;
 mod output_gates;
@@ -68,6 +73,7 @@ mod tool_agent;
 mod tool_call;
 mod tool_error;
 mod tool_server;
+mod tool_servers;
 pub mod tools;
 mod turn_record;
 pub mod verdicts;
@@ -80,14 +86,15 @@ pub use containment::{Containment, Enclosed, Lacks, Refusals};
 pub use context::{current_journal, current_lease, current_principals};
 pub use control::Control;
 pub use echo::Echo;
-pub use finding_counts::{FindingCount, FindingCounts};
+pub use finding_counts::{CallNorm, FindingCount, FindingCounts};
 pub use hard::HardStatus;
 pub use host::{
-    AgentStatus, Binding, Builtins, Connect, Host, Loaded, NodeModels, Ports, Scheduling, ServerOf, SoftRuntime,
-    StartError, TurnStatus, answered, containment_of, enclosed, work_terms,
+    AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, ServerOf, SoftRuntime, StartError,
+    TurnStatus, answered, containment_of, enclosed, work_terms,
 };
 pub use journal::{JournalError, TurnRights};
 pub use needs::{Advice, Needs};
+pub use node_models::NodeModels;
 pub use output_gates::{ANSWER_REFUSED, GatedTurn, MakeOutputGates, contract_output_gates};
 pub use process::remote::{agreed_digest, card as remote_card};
 pub use process::{CardFault, ShownCard};

@@ -35,7 +35,7 @@ const KINDS: [&str; 5] = ["done", "remaining", "decision", "assumption", "pitfal
 
 /// Whether the contract of an agent permits one of the tools.
 pub(crate) fn is_open(tools: &Tools) -> bool {
-    tools.servers.contains_key(SERVER) && [NOTE, NOTES].iter().any(|tool| tools.may(&format!("{SERVER}/{tool}")))
+    tools.servers().has(SERVER) && [NOTE, NOTES].iter().any(|tool| tools.may(&format!("{SERVER}/{tool}")))
 }
 
 /// Has the turn that runs here hear the label of notes that it is given.

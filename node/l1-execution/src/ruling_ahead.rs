@@ -30,7 +30,7 @@ pub(crate) async fn rule_all(
             rulings.push(None);
             continue;
         };
-        let is_journalled = journal.is_some() && tools.is_step(&name, &arguments);
+        let is_journalled = journal.is_some() && tools.servers().is_step(&name, &arguments);
         if is_journalled && ahead > 0 {
             ahead -= 1;
             rulings.push(None);

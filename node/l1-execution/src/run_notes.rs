@@ -13,6 +13,8 @@ pub const PASSAGES_MAX: usize = 64;
 pub const MODELS_MAX: usize = 8;
 /// Bytes of a name or an id; a longer one is cut.
 const NAME_BYTES_MAX: usize = 200;
+/// Kinds of findings that are noted of one turn.
+const FINDINGS_MAX: usize = 32;
 
 /// Where what a turn does is noted. All copies are one.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +37,8 @@ pub struct TurnFacts {
     pub more_passages: u64,
     /// Why its agent keeps its deadlines, if it is a hard real-time agent.
     pub proof: Option<AdmissionProof>,
+    /// What failed in silence in it, by the names of the findings, each once.
+    pub findings: Vec<&'static str>,
 }
 
 /// What is noted of one call of a tool.
@@ -62,10 +66,23 @@ impl RunNotes {
         self.lock().binding = Some(binding.clone());
     }
 
+    /// Forgets all: the turn goes on from its beginning, and notes again what it is told again.
+    pub fn clear(&self) {
+        *self.lock() = TurnFacts::default();
+    }
+
     /// What is noted by now.
     #[must_use]
     pub fn facts(&self) -> TurnFacts {
         self.lock().clone()
+    }
+
+    /// Notes what failed in silence, by the name of the finding.
+    pub fn add_finding(&self, finding: &'static str) {
+        let mut facts = self.lock();
+        if facts.findings.len() < FINDINGS_MAX && !facts.findings.contains(&finding) {
+            facts.findings.push(finding);
+        }
     }
 
     /// Notes a call that is over.
@@ -164,6 +181,9 @@ mod tests {
         assert_ne!(notes, copy);
         let facts = notes.clone().facts();
         assert_eq!((facts.passages, facts.models), (vec!["a".to_owned(), "b".to_owned()], vec!["small".to_owned()]));
+        notes.add_finding("said-nothing");
+        notes.add_finding("said-nothing");
+        assert_eq!(notes.facts().findings, ["said-nothing"]);
         let many: Vec<String> = (0..PASSAGES_MAX).map(|number| format!("p{number}")).collect();
         notes.add_passages(many.iter().map(String::as_str));
         let facts = notes.facts();

@@ -14,12 +14,13 @@ use tokio::task_local;
 
 use crate::agent::AgentError;
 use crate::context;
+use crate::decisions::Decisions;
 use crate::definition::hash;
 use crate::effects::Effects;
 use crate::journal::{
     Checkpoint, Effect, Intent, Journal, JournalError, NextStep, Reading, Replay, Step, StepOutcome, TurnRights,
 };
-use crate::ruling::{GateVerdict, TurnRest};
+use crate::ruling::{GateVerdict, Permit, TurnRest};
 use crate::tool_call::{Permission, ToolCall};
 use crate::tools::{CallRecord, ToolError, Tools};
 
@@ -70,7 +71,7 @@ impl Tools {
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
         let (name, arguments) = (call.tool, call.arguments);
-        let served = self.server(name);
+        let served = self.servers().find(name);
         let callee = served.and_then(|(_, server, tool)| server.callee(tool));
         let gate: BoxFuture<'_, GateVerdict> = match ruling {
             Some(ruling) => Box::pin(std::future::ready(ruling)),
@@ -93,23 +94,34 @@ impl Tools {
             }
         };
         let made = CALL.scope(intent.clone(), self.bounded(name, arguments, record)).await;
-        // It was not sent, and the turn is over: another attempt at the group's task makes its own.
-        if let Err(ToolError::Superseded(superseded)) = made {
-            return Err(superseded.into());
-        }
-        let settled = self.decisions().settle(call, &permit, made.as_ref()).await;
-        let mut rows = permit.rows;
-        rows.append(settled);
-        let (result, failure) = match made {
-            Err(error) => (Err(error.to_string()), Some(error)),
-            Ok(result) => (Ok(result), None),
-        };
-        let outcome = StepOutcome { result, tokens: 0, label: context::label() };
-        journal.done(intent, &outcome, rows).await?;
-        match failure {
-            Some(error) => Err(error),
-            None => outcome.result.map_err(ToolError::Replayed),
-        }
+        end(self.decisions(), journal, call, (intent, permit), made).await
+    }
+}
+
+/// Tells the gate and the journal what came of a call, before the agent hears it.
+async fn end(
+    decisions: &Decisions,
+    journal: &dyn Journal,
+    call: &ToolCall<'_>,
+    (intent, permit): (Intent, Permit),
+    made: Result<Value, ToolError>,
+) -> Result<Value, ToolError> {
+    // It was not sent, and the turn is over: another attempt at the group's task makes its own.
+    if let Err(ToolError::Superseded(superseded)) = made {
+        return Err(superseded.into());
+    }
+    let settled = decisions.settle(call, &permit, made.as_ref()).await;
+    let mut rows = permit.rows;
+    rows.append(settled);
+    let (result, failure) = match made {
+        Err(error) => (Err(error.to_string()), Some(error)),
+        Ok(result) => (Ok(result), None),
+    };
+    let outcome = StepOutcome { result, tokens: 0, label: context::label() };
+    journal.done(intent, &outcome, rows).await?;
+    match failure {
+        Some(error) => Err(error),
+        None => outcome.result.map_err(ToolError::Replayed),
     }
 }
 
@@ -217,6 +229,10 @@ impl Journal for JournalGuard {
     fn is_paused(&self) -> bool {
         self.journal.is_paused()
     }
+
+    fn goes_on(&self) -> bool {
+        self.journal.goes_on()
+    }
 }
 
 impl JournalGuard {
@@ -261,7 +277,7 @@ impl Replay for JournalGuard {
 /// What a tool does outside if it is called once more: of the node's own it is known, of others the owner says it. A hint of
 /// a server about its own tools counts for nothing.
 fn effect(tools: &Tools, name: &str) -> Effect {
-    let own = tools.server(name).and_then(|(_, server, tool)| server.effect(tool));
+    let own = tools.servers().find(name).and_then(|(_, server, tool)| server.effect(tool));
     own.unwrap_or_else(|| tools.effects.of(name))
 }
 
@@ -269,7 +285,7 @@ fn effect(tools: &Tools, name: &str) -> Effect {
 /// key.
 async fn effect_now(tools: &Tools, name: &str) -> Effect {
     // For what the agent may not call nobody is looked for.
-    let listed = tools.server(name).filter(|_| tools.decisions().lists(name) != Permission::Denied);
+    let listed = tools.servers().find(name).filter(|_| tools.decisions().lists(name) != Permission::Denied);
     let found = listed.and_then(|(_, server, tool)| server.callee_effect(tool));
     match found.filter(|_| tools.effects.said(name) != Some(Effect::Keyed)) {
         Some(found) => found.await,

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::agent::{Made, Metadata};
+use crate::bound_tools::bound;
 use crate::definition::Definition;
 use crate::known::real_name;
 use crate::relayed::{Progress, Relayed};
@@ -133,7 +134,7 @@ impl ToolAgent {
 
     /// The tools that are suspended, and why, as it follows the names of the others.
     fn suspended(&self) -> String {
-        let all = self.tools.bound().into_iter().filter_map(|tool| {
+        let all = bound(&self.tools).into_iter().filter_map(|tool| {
             let why = tool.suspended?;
             Some(format!("; {:?} is suspended: {why}", tool.definition.name))
         });
@@ -186,7 +187,7 @@ impl ToolAgent {
         let is_named = |(listed, tool): &(&String, &Definition)| tool.name == name || real_name(listed) == name;
         let by_name = listed.iter().find(is_named).map(|(name, _)| name.clone());
         let bound = || {
-            let mut all = self.tools.bound().into_iter().filter(|tool| self.exposes(&tool.name));
+            let mut all = bound(&self.tools).into_iter().filter(|tool| self.exposes(&tool.name));
             all.find(|tool| tool.name == name || tool.definition.name == name).map(|tool| tool.name)
         };
         by_name.or_else(bound)

@@ -23,10 +23,13 @@ mod tasks;
 
 pub use althing_td::HandoffFile;
 pub use journal::{SESSION_HEADS, SESSION_ROWS};
+pub use machine::losses::TurnLoss;
 pub use machine::moves::{MoveError, Signer, TaskPack};
 pub use machine::record::{Scope, ScopeError};
 pub use machine::run::{DigestCheck, RunCall, RunCallee, RunRecord};
-pub use machine::session::{GroupAttempt, RecordedStep, RecordedTurn, RowKind, RowSummary, call_digest};
+pub use machine::session::{
+    Damage, GroupAttempt, RecordedStep, RecordedTurn, RowKind, RowSummary, SessionId, call_digest, recorded, summaries,
+};
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{Follower, REMOTE_TASKS, Remote, STALE, TaskHome};
@@ -35,6 +38,6 @@ pub use tasks::{
     HANDOFFS_OUT, HandoffCall, HandoffError, HandoffProgress, HandoffService, HandoffState, HandoffWay, HandoverError,
     HostedAgent, REHEARSAL_MAX, Recheck, Rehearsal, RehearsalError, Resolution, ResolutionError, RestartRefusal,
     Script, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES, TASKS, TaskRefusal, TaskRuns,
-    TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCourse, TurnEnd, TurnOutcome, TurnSteps,
-    TurnTimes, VerdictError, freeze, is_handoff, thaw,
+    TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCopy, TurnCourse, TurnEnd, TurnOutcome,
+    TurnSteps, TurnTimes, VerdictError, freeze, is_handoff, thaw,
 };

@@ -220,7 +220,7 @@ impl ContractGate {
             let Refusal { gate, place, rule, reason, .. } = refusal.clone();
             verdicts.add(RefusedAnswer { attempt, gate, place, rule, reason, answer: text, bytes: 0 });
         }
-        AgentError::Failed(refusal.to_string())
+        AgentError::GateRefused(refusal.to_string())
     }
 }
 

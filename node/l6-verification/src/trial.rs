@@ -33,6 +33,8 @@ pub struct TrialNotes {
     pub tools: Vec<String>,
     /// Tokens of all that it was told.
     pub tokens: u64,
+    /// Calls that it was denied, as they may change something, or as nobody is asked about them.
+    pub denied: u64,
 }
 
 impl Trial {
@@ -89,7 +91,14 @@ impl Journal for Trial {
                     }
                     Ok(next)
                 }
-                Source::Now(run) => run.permit(step).await,
+                Source::Now(run) => {
+                    let next = run.permit(step).await?;
+                    if matches!(next, NextStep::Denied(_)) {
+                        let mut notes = self.noted();
+                        notes.denied = notes.denied.saturating_add(1);
+                    }
+                    Ok(next)
+                }
             }
         })
     }
@@ -223,6 +232,7 @@ mod tests {
                 panic!("a test waits for nobody")
             };
             assert!(denied.reason.ends_with("maria"), "{denied}");
+            assert_eq!(trial.notes().denied, 5);
             let names = trial.notes().tools;
             assert_eq!((names.len(), names[0].as_str(), names[1].as_str()), (9, "mail/read", "mail/send"));
             assert!(!trial.is_tape() && trial.playback().is_none() && trial.ahead().await == usize::MAX);
@@ -257,7 +267,8 @@ mod tests {
             let told = trial.step(step("a/x", Effect::Final, &one, no())).await;
             assert_eq!(told, Ok(NextStep::Replayed(heard(2))));
             assert!(trial.step(step("a/x", Effect::Final, &other, no())).await.is_err());
-            assert_eq!(trial.notes(), TrialNotes { tools: vec!["a/x".to_owned(), "a/x".to_owned()], tokens: 3 });
+            let tools = vec!["a/x".to_owned(), "a/x".to_owned()];
+            assert_eq!(trial.notes(), TrialNotes { tools, tokens: 3, denied: 0 });
             assert!(trial.is_tape() && trial.playback().is_some_and(|playback| playback.missing().is_some()));
         });
     }

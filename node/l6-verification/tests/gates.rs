@@ -165,7 +165,7 @@ fn schema() -> Value {
 
 fn why(seen: &Seen) -> String {
     match &seen.ended {
-        Err(AgentError::Failed(why) | AgentError::Rejected(why)) => why.clone(),
+        Err(AgentError::Failed(why) | AgentError::GateRefused(why) | AgentError::Rejected(why)) => why.clone(),
         other => panic!("{other:?}"),
     }
 }

@@ -34,7 +34,7 @@ impl Governance {
             return Err(AnswerError::Standing("a signature agrees to one call alone"));
         }
         let (people, now_ms) = (self.people_now().0, self.now_ms());
-        let mut next = (*self.consents()).clone();
+        let mut next = (*self.book().now()).clone();
         let question = next.asks.get(&id).ok_or(crate::machine::consent::ConsentError::Unknown)?;
         let (word, until_ms) = terms(question, &answer, &by);
         let speaker = speaker(&by, &people)?;
@@ -54,7 +54,7 @@ impl Governance {
         }
         self.write(batch, Durability::Synced).await?;
         consultation::release(self, &next, &id);
-        self.publish(next);
+        self.book().publish(next);
         Ok(state)
     }
 
@@ -62,13 +62,13 @@ impl Governance {
     #[must_use]
     pub fn text_to_sign(&self, id: &str, yes: bool, until_ms: u64) -> Option<String> {
         let word = if yes { AnswerWord::Approve } else { AnswerWord::Deny };
-        Some(self.consents().asks.get(&ask_id(id)?)?.text(word, until_ms))
+        Some(self.book().now().asks.get(&ask_id(id)?)?.text(word, until_ms))
     }
 
     /// Every yes that counts more than once.
     #[must_use]
     pub fn standing(&self) -> Vec<StandingYes> {
-        self.consents().standing.iter().cloned().collect()
+        self.book().now().standing.iter().cloned().collect()
     }
 
     /// Takes a standing yes back: the owner's, or that of whoever gave it. It counts for nothing from then on. Gives what it was;
@@ -79,7 +79,7 @@ impl Governance {
     pub async fn withdraw_standing(&self, id: &str, by: Actor) -> Result<Option<StandingYes>, AnswerError> {
         let id = ask_id(id).ok_or_else(|| AnswerError::Id(escaped(id, 40)))?;
         let _writing = self.writing().lock().await;
-        let mut next = (*self.consents()).clone();
+        let mut next = (*self.book().now()).clone();
         let Some(yes) = next.standing.iter().find(|yes| yes.id == id).cloned() else { return Ok(None) };
         let person = match by {
             Actor::Owner => self.people_now().0.owner().to_owned(),
@@ -93,7 +93,7 @@ impl Governance {
         let what = OwnerChange { what: "standing yes", agent: None, before: &outlined(&yes), after: "withdrawn" };
         batch.append(self.audit().entry_at_least(leaves::owner_changed(what, &person, self.now_ms()))?);
         self.write(batch, Durability::Synced).await?;
-        self.publish(next);
+        self.book().publish(next);
         Ok(Some(yes))
     }
 }

@@ -62,7 +62,7 @@ pub(crate) async fn consult(
 ) -> Consultation {
     let _writing = governance.writing().lock().await;
     let (people, now_ms) = (governance.people_now().0, governance.now_ms());
-    let mut next = (*governance.consents()).clone();
+    let mut next = (*governance.book().now()).clone();
     let has_standing = !wants.consent.is_empty() && {
         let call = (&case.terms, case.arguments);
         next.standing.clone().take(&case.person, call, &people, now_ms).is_some()
@@ -147,7 +147,7 @@ async fn ask(
     }
     if !batch.is_empty() {
         governance.write(batch, Durability::Synced).await.map_err(|error| error.to_string())?;
-        governance.publish(next);
+        governance.book().publish(next);
     }
     Ok(asked)
 }
@@ -160,7 +160,7 @@ async fn take(
     (given, people, now_ms): (Vec<AskId>, &People, u64),
     leaf: impl FnOnce(Option<Digest>) -> Result<Batch, AuditUnavailable> + Send,
 ) -> Consultation {
-    let before = governance.consents();
+    let before = governance.book().now();
     let (mut rows, mut of_standing) = (Batch::new(), Batch::new());
     let mut consent = None;
     for id in &given {
@@ -187,7 +187,7 @@ async fn take(
         if let Err(error) = governance.write(rows, Durability::Synced).await {
             return Consultation::Denied(error.to_string());
         }
-        governance.publish(next);
+        governance.book().publish(next);
         return Consultation::Given { rows: Batch::new(), receipt: None };
     }
     if has_standing {
@@ -195,7 +195,7 @@ async fn take(
         if let Err(error) = governance.write(of_standing, Durability::Synced).await {
             return Consultation::Denied(error.to_string());
         }
-        governance.publish(Consents { standing: next.standing.clone(), ..(*before).clone() });
+        governance.book().publish(Consents { standing: next.standing.clone(), ..(*before).clone() });
     }
     let receipt = (!given.is_empty()).then(|| promise(governance, case.task, given, consent));
     Consultation::Given { rows, receipt }
@@ -203,23 +203,23 @@ async fn take(
 
 fn promise(governance: &Governance, task: &str, asks: Vec<AskId>, consent: Option<Digest>) -> [u8; 16] {
     let receipt = governance.ports().entropy.bytes();
-    governance.grants().insert(receipt, Grant { task: task.to_owned(), asks, consent });
+    governance.book().grants().insert(receipt, Grant { task: task.to_owned(), asks, consent });
     receipt
 }
 
 fn is_promised(governance: &Governance, id: &AskId) -> bool {
-    governance.grants().values().any(|grant| grant.asks.contains(id))
+    governance.book().grants().values().any(|grant| grant.asks.contains(id))
 }
 
 /// What was promised to turns that rest until a question is answered is not: they decide anew when they go on.
 pub(crate) fn release(governance: &Governance, consents: &Consents, id: &AskId) {
     let Some(details) = consents.details.get(id) else { return };
-    governance.grants().retain(|_, grant| !details.tasks.contains(&grant.task));
+    governance.book().grants().retain(|_, grant| !details.tasks.contains(&grant.task));
 }
 
 /// The digest of what was asked about the call of a receipt.
 pub(crate) fn consent_of(governance: &Governance, receipt: &[u8; 16]) -> Option<Digest> {
-    governance.grants().get(receipt).and_then(|grant| grant.consent)
+    governance.book().grants().get(receipt).and_then(|grant| grant.consent)
 }
 
 /// A question as it is on disk.
@@ -238,7 +238,7 @@ pub(crate) fn take_used(governance: &Governance, next: &mut Consents) -> bool {
         {
             next.asks.replace(stored);
             next.note_earlier(&id, &mut Batch::new());
-            governance.grants().retain(|_, grant| !grant.asks.contains(&id));
+            governance.book().grants().retain(|_, grant| !grant.asks.contains(&id));
             changed = true;
         }
     }

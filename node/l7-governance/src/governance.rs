@@ -1,31 +1,30 @@
 //! Governance of one node: what it goes by, how that is changed, and what runs beside it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use althing_call::Principal;
 use althing_policy::ReadError as PolicyReadError;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Batch, Durability, WriteError};
-use althing_td::PEOPLE_FILE_BYTES_MAX;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::actor::Actor;
 use crate::audit::{AuditConfig, AuditLog, AuditPorts};
 use crate::config::Ports;
+use crate::consent_book::ConsentBook;
 use crate::consents::Consents;
 use crate::decisions::{DecisionRecord, Decisions, NewestDecisions, PolicyDiff, turned};
 use crate::definitions::ToolDefinitions;
 use crate::error::{ChangeError, OpenError};
 use crate::files::{self, FileState, PEOPLE_FILE, POLICY_FILE};
-use crate::grants::Grants;
 use crate::leaves;
 use crate::machine::consent::AskId;
-use crate::machine::node_profile::{APPROVER_ROLE, NodeProfile, ProfileFacts};
 use crate::machine::people::People;
 use crate::machine::profile::{Statements, ToolProfile};
 use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
+use crate::roster::{Roster, people_for, people_text};
 use crate::toolset::Profiles;
 use crate::turn_notes::TurnNotes;
 
@@ -43,16 +42,12 @@ struct Inner {
     audit: AuditLog,
     policies: Policies,
     decisions: Decisions,
-    people: RwLock<PeopleNow>,
-    /// Why the file of people cannot be read; nothing where it can, or is not there.
-    people_fault: RwLock<Option<String>>,
-    consents: RwLock<Arc<Consents>>,
-    grants: Mutex<Grants>,
+    roster: Roster,
+    book: ConsentBook,
     definitions: ToolDefinitions,
     turns: Mutex<TurnNotes>,
     /// Held by whoever changes what people were asked, policies or people, until that is on disk.
     writing: tokio::sync::Mutex<()>,
-    changes: watch::Sender<u64>,
 }
 
 impl Governance {
@@ -67,29 +62,17 @@ impl Governance {
         let consents = Consents::read(store)?;
         let definitions = ToolDefinitions::open(ports.store.clone())?;
         let decisions = Decisions::open(store)?;
-        let (people, people_fault) = read_people(&ports);
-        let policies = Policies::none(ports.profile);
-        match files::read(ports.folder.as_deref(), POLICY_FILE, POLICY_BYTES_MAX) {
-            FileState::Absent => {}
-            FileState::Unreadable(why) => policies.breaks_for(why),
-            FileState::Text(text) => match policies.read(&text, &people) {
-                Ok(draft) => policies.load(draft, ports.clock.now_ms()),
-                Err(ChangeError::Policies(PolicyReadError { findings })) => policies.breaks(findings),
-                Err(other) => policies.breaks_for(other.to_string()),
-            },
-        }
+        let roster = Roster::read(&ports);
+        let policies = read_policies(&ports, &roster.now().0);
         let inner = Inner {
             audit,
             policies,
             decisions,
-            people: RwLock::new((Arc::new(people), 0)),
-            people_fault: RwLock::new(people_fault),
-            consents: RwLock::new(Arc::new(consents)),
-            grants: Mutex::default(),
+            roster,
+            book: ConsentBook::new(consents),
             definitions,
             turns: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
-            changes: watch::channel(0).0,
             ports,
         };
         let governance = Governance { inner: Arc::new(inner) };
@@ -171,7 +154,7 @@ impl Governance {
     /// Why the file of people cannot be read; nothing where it can, or is not there. Until then the owner alone is known.
     #[must_use]
     pub fn people_fault(&self) -> Option<String> {
-        self.inner.people_fault.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.roster.fault()
     }
 
     /// Takes other people, as a whole or not at all: they count from the next call on.
@@ -182,16 +165,11 @@ impl Governance {
         let person = owner_of(self, &by)?;
         let people = Arc::new(people_for(self.ports().profile, text)?);
         let _writing = self.writing().lock().await;
-        let before = match files::read(self.ports().folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
-            FileState::Text(text) => text,
-            FileState::Absent | FileState::Unreadable(_) => String::new(),
-        };
+        let before = people_text(self.ports());
         record_change(self, "people", &person, (before.as_str(), text)).await?;
         files::write(self.ports().folder.clone(), PEOPLE_FILE, text.to_owned()).await?;
-        let changes = self.people_now().1 + 1;
-        *self.inner.people.write().unwrap_or_else(PoisonError::into_inner) = (people.clone(), changes);
-        *self.inner.people_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
-        self.tell();
+        self.inner.roster.replace(people.clone());
+        self.book().tell();
         Ok(people)
     }
 
@@ -221,7 +199,7 @@ impl Governance {
     /// Counts up whenever a question is asked, answered or over, and whenever people change.
     #[must_use]
     pub fn asks_changed(&self) -> watch::Receiver<u64> {
-        self.inner.changes.subscribe()
+        self.book().changes()
     }
 
     /// Takes the tools of an agent as their servers list them: policies are checked against their arguments. `tools` has each
@@ -251,25 +229,12 @@ impl Governance {
     }
 
     pub(crate) fn people_now(&self) -> PeopleNow {
-        self.inner.people.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.roster.now()
     }
 
-    pub(crate) fn consents(&self) -> Arc<Consents> {
-        self.inner.consents.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What was written takes the place of what was there, and whoever waits hears of it.
-    pub(crate) fn publish(&self, next: Consents) {
-        *self.inner.consents.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
-        self.tell();
-    }
-
-    fn tell(&self) {
-        self.inner.changes.send_modify(|changes| *changes += 1);
-    }
-
-    pub(crate) fn grants(&self) -> MutexGuard<'_, Grants> {
-        self.inner.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What people were asked and agreed to.
+    pub(crate) fn book(&self) -> &ConsentBook {
+        &self.inner.book
     }
 
     pub(crate) fn definitions(&self) -> &ToolDefinitions {
@@ -331,7 +296,7 @@ pub(crate) fn put_over(governance: &Governance, next: &Consents, over: &[AskId],
 
 /// What programs asked before the node stopped is denied: they cannot go on.
 async fn restart(governance: &Governance) -> Result<(), OpenError> {
-    let mut next = (*governance.consents()).clone();
+    let mut next = (*governance.book().now()).clone();
     let over = next.asks.restart();
     if over.is_empty() {
         return Ok(());
@@ -339,7 +304,7 @@ async fn restart(governance: &Governance) -> Result<(), OpenError> {
     let mut batch = Batch::new();
     put_over(governance, &next, &over, &mut batch);
     governance.write(batch, Durability::Synced).await?;
-    governance.publish(next);
+    governance.book().publish(next);
     Ok(())
 }
 
@@ -360,25 +325,17 @@ fn audit_ports(ports: &Ports) -> AuditPorts {
     }
 }
 
-/// The people of a text, as many as the profile of the node demands of them.
-fn people_for(profile: NodeProfile, text: &str) -> Result<People, ChangeError> {
-    let people = People::read(text)?;
-    // Nothing else that a profile demands is about people.
-    let facts = ProfileFacts { witnesses: 1, approvers: people.able(APPROVER_ROLE), ungated: Vec::new() };
-    match profile.gaps(&facts).into_iter().next() {
-        Some(gap) => Err(ChangeError::Profile { profile, gap }),
-        None => Ok(people),
-    }
-}
-
-/// The people of the file; the owner alone where it is not there or cannot be read, and why not.
-fn read_people(ports: &Ports) -> (People, Option<String>) {
-    match files::read(ports.folder.as_deref(), PEOPLE_FILE, PEOPLE_FILE_BYTES_MAX) {
-        FileState::Absent => (People::default(), None),
-        FileState::Unreadable(why) => (People::default(), Some(why)),
-        FileState::Text(text) => match People::read(&text) {
-            Ok(people) => (people, None),
-            Err(error) => (People::default(), Some(error.to_string())),
+/// The policies of the file: none where it is not there, and nothing but denials where it cannot be read.
+fn read_policies(ports: &Ports, people: &People) -> Policies {
+    let policies = Policies::none(ports.profile);
+    match files::read(ports.folder.as_deref(), POLICY_FILE, POLICY_BYTES_MAX) {
+        FileState::Absent => {}
+        FileState::Unreadable(why) => policies.breaks_for(why),
+        FileState::Text(text) => match policies.read(&text, people) {
+            Ok(draft) => policies.load(draft, ports.clock.now_ms()),
+            Err(ChangeError::Policies(PolicyReadError { findings })) => policies.breaks(findings),
+            Err(other) => policies.breaks_for(other.to_string()),
         },
     }
+    policies
 }

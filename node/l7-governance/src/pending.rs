@@ -63,37 +63,21 @@ impl Governance {
     /// What waits for people, the oldest first.
     #[must_use]
     pub fn pending(&self) -> Vec<PendingAsk> {
-        let (consents, now_ms) = (self.consents(), self.now_ms());
-        let waiting = consents.asks.pending().into_iter().filter(|question| question.ask().not_after_ms >= now_ms);
-        waiting.filter_map(|question| shown(&consents, question)).collect()
+        let consents = self.book().now();
+        waiting(&consents, self.now_ms()).filter_map(|question| shown(&consents, question)).collect()
     }
 
     /// The same, as far as people are told of it.
     #[must_use]
     pub fn open_questions(&self) -> Vec<OpenQuestion> {
-        let (consents, now_ms) = (self.consents(), self.now_ms());
-        let waiting = consents.asks.pending().into_iter().filter(|question| question.ask().not_after_ms >= now_ms);
-        let told = |question: &Question| {
-            let shown = shown(&consents, question)?;
-            Some(OpenQuestion {
-                id: question.ask().id,
-                agent: shown.agent.id.name().to_owned(),
-                action: shown.action,
-                needs: vec![question.need().clone()],
-                answered: question.answers().iter().map(|answer| answer.person.clone()).collect(),
-                label: question.ask().terms.label,
-                outline: shown.outline,
-                asked_ms: shown.asked_ms,
-                expires_ms: shown.expires_ms,
-            })
-        };
-        waiting.filter_map(told).collect()
+        let consents = self.book().now();
+        waiting(&consents, self.now_ms()).filter_map(|question| told(&consents, question)).collect()
     }
 
     /// How far a question came; nothing where it is not known, or forgotten.
     #[must_use]
     pub fn ask_state(&self, id: &str) -> Option<QuestionState> {
-        self.consents().asks.get(&ask_id(id)?).map(Question::state)
+        self.book().now().asks.get(&ask_id(id)?).map(Question::state)
     }
 }
 
@@ -112,15 +96,35 @@ pub(crate) fn until_answered(governance: &Governance, id: AskId) -> BoxFuture<'s
 }
 
 fn is_open(governance: &Governance, id: &AskId) -> bool {
-    governance.consents().asks.get(id).is_some_and(|question| question.state() == QuestionState::Open)
+    governance.book().now().asks.get(id).is_some_and(|question| question.state() == QuestionState::Open)
 }
 
 impl PendingAsks for Governance {
     fn waits(&self, ask: &str) -> Option<BoxFuture<'static, ()>> {
         let id = ask_id(ask)?;
-        self.consents().asks.get(&id)?;
+        self.book().now().asks.get(&id)?;
         Some(until_answered(self, id))
     }
+}
+
+/// The open questions whose time is not over, the oldest first.
+fn waiting(consents: &Consents, now_ms: u64) -> impl Iterator<Item = &Question> {
+    consents.asks.pending().into_iter().filter(move |question| question.ask().not_after_ms >= now_ms)
+}
+
+fn told(consents: &Consents, question: &Question) -> Option<OpenQuestion> {
+    let shown = shown(consents, question)?;
+    Some(OpenQuestion {
+        id: question.ask().id,
+        agent: shown.agent.id.name().to_owned(),
+        action: shown.action,
+        needs: vec![question.need().clone()],
+        answered: question.answers().iter().map(|answer| answer.person.clone()).collect(),
+        label: question.ask().terms.label,
+        outline: shown.outline,
+        asked_ms: shown.asked_ms,
+        expires_ms: shown.expires_ms,
+    })
 }
 
 fn shown(consents: &Consents, question: &Question) -> Option<PendingAsk> {

@@ -37,7 +37,7 @@ impl Governance {
         let _writing = self.writing().lock().await;
         let mut batch = self.decision_log().rows();
         batch.append(self.policies().refusals.take());
-        let before = self.consents();
+        let before = self.book().now();
         if batch.is_empty() && before.is_empty() {
             return;
         }
@@ -56,7 +56,7 @@ impl Governance {
             consultation::release(self, &next, id);
         }
         if is_changed {
-            self.publish(next);
+            self.book().publish(next);
         }
     }
 

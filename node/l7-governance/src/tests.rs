@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod admission;
+mod planted;
 mod records;
 mod tools;
 

@@ -32,7 +32,7 @@ mod uploads;
 pub use adopt::{
     AdoptError, Adoption, Change, Draft, Offer, adopted, changes, drop_environment, keep_environment, kept_environment,
 };
-pub use althing_verification::machine::report as test_report;
+pub use althing_verification::machine::{evidence as test_evidence, report as test_report};
 pub use collector::{Collector, CollectorNews, CollectorTrouble};
 pub use config::{Embeddings, OperationsConfig};
 pub use group_orders::GroupOrders;
@@ -45,7 +45,7 @@ pub use routing::{
 };
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, token_digest};
-pub use trials::{AgentTests, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder};
+pub use trials::{AgentTests, CompareOrder, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder};
 pub use uploads::{UploadError, UploadFolder, forget as forget_upload};
 
 #[cfg(test)]

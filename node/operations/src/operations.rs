@@ -91,7 +91,7 @@ impl Operations {
         let hosts = (ports.execution.host.clone(), ports.network.clone());
         let make = make_worker(hosts, &config.node, (placing, knowing), orders, ports.entropy.clone());
         let node = Box::pin(Node::assemble(key, config.node, ports, Some(make))).await?;
-        agents_known.send_replace(node.agents.are_known());
+        agents_known.send_replace(node.agents.starts.are_known());
         let registries = Arc::new(Registries::open(followed, &node, config.requirements));
         node.discovery.take_hints(registries.clone());
         uploads::sweep(&node);
@@ -122,7 +122,7 @@ impl Operations {
             async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
         let registries = Box::pin(registries);
         let knowing = async {
-            self.agents.known().await;
+            self.agents.starts.known().await;
             self.agents_known.send_replace(true);
         };
         let witnessed = Box::pin(self.witnesses.run());

@@ -1,6 +1,7 @@
 //! Tests of the agents of this node: cases, tapes and replays. `althing-verification` judges; here a case is run on the agent, beside
 //! the tasks of the node, and what came of it is handed over to be judged.
 
+mod comparison;
 mod error;
 mod run;
 
@@ -10,10 +11,12 @@ use std::sync::Arc;
 use a2a::{Message, Role, TaskState};
 use althing_calls::{Rehearsal, RehearsalError, Script, StepsError, TaskTape};
 use althing_execution::tools::CallKind;
+use althing_node::rollouts::CaseResult;
 use althing_protocol::{AgentId, AgentRef};
 use althing_verification::machine::cases::{Case, Cases, Expectation, ToolRule};
-use althing_verification::machine::evidence::{CaseRuns, Estimate, RepeatError, pass_all, pass_any};
-use althing_verification::machine::report::{CaseReport, Floor, Interval, Report, Scorer};
+use althing_verification::machine::evidence::{CaseRuns, Criteria, Estimate, RepeatError, pass_all, pass_any};
+use althing_verification::machine::report::{CaseReport, CaseRun, Floor, Interval, Report, Scorer, Verdict};
+use althing_verification::machine::silent::call_norm;
 use althing_verification::machine::tape::{
     ReplayVerdict, Tape, TurnOutput, answer_text, compare, message_text, state_word, turn_output,
 };
@@ -42,6 +45,29 @@ pub struct TestOrder {
     pub scorer: Option<String>,
     /// The least share of cases that are right in all runs, 0 to 1; none: all runs of all cases are right.
     pub floor: Option<f64>,
+    /// The servers whose tools may have effects, where models and tools are asked for real; none where tapes answer.
+    pub live: Option<BTreeSet<String>>,
+    /// Whether a run is judged only if it was one of the very version that is tested, and no call was denied to it.
+    pub is_strict: bool,
+}
+
+/// What is compared, and how.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CompareOrder {
+    /// The older one and the newer one: a name, `NAME@VERSION`, or an id.
+    pub versions: [String; 2],
+    /// The file of cases.
+    pub cases: String,
+    /// How often each case is run by both. From a tape the same comes each time: there it counts once.
+    pub runs: u32,
+    /// Keys of `metadata` whose values divide the cases into slices.
+    pub slices: Vec<String>,
+    /// Whether shares of what is right are compared, in place of passes.
+    pub is_scored: bool,
+    /// How texts are compared; none: as by default.
+    pub scorer: Option<String>,
+    /// By what it is decided.
+    pub criteria: Criteria,
     /// The servers whose tools may have effects, where models and tools are asked for real; none where tapes answer.
     pub live: Option<BTreeSet<String>>,
 }
@@ -89,7 +115,7 @@ impl AgentTests<'_> {
     /// # Errors
     /// [`TestError`].
     pub fn case(&self, task: &str) -> Result<TaskCase, TestError> {
-        let tape = self.0.hosting.task_tape(task)?;
+        let tape = self.0.hosting.own_tasks().task_tape(task)?;
         let state = &tape.task.status.state;
         if !matches!(state, TaskState::Completed | TaskState::InputRequired) {
             return Err(TestError::NoAnswer { task: task.to_owned(), state: state_word(state) });
@@ -115,7 +141,7 @@ impl AgentTests<'_> {
     /// # Errors
     /// [`TestError`].
     pub async fn replay(&self, task: &str) -> Result<TaskReplay, TestError> {
-        let tape = self.0.hosting.task_tape(task)?;
+        let tape = self.0.hosting.own_tasks().task_tape(task)?;
         let state = &tape.task.status.state;
         if !state.is_terminal() && *state != TaskState::InputRequired {
             return Err(TestError::NotOver { task: task.to_owned(), state: state_word(state) });
@@ -127,7 +153,7 @@ impl AgentTests<'_> {
             let (turns, messages) = (tape.turns.len(), messages(&tape).count());
             return Err(TestError::Gaps { task: task.to_owned(), turns, messages });
         }
-        let mut rehearsal = self.0.hosting.rehearsal(&tape.agent, Some(first.version.as_str()))?;
+        let mut rehearsal = self.0.hosting.own_tasks().rehearsal(&tape.agent, Some(first.version.as_str()))?;
         let agent = rehearsal.agent().clone();
         let mut turns = Vec::new();
         for (place, (turn, message)) in tape.turns.iter().zip(messages(&tape)).enumerate() {
@@ -146,6 +172,33 @@ impl AgentTests<'_> {
         Ok(TaskReplay { agent, turns })
     }
 
+    /// The cases of a file.
+    ///
+    /// # Errors
+    /// [`TestError::Cases`]; [`TestError::Runs`], where there are too many, or none.
+    pub fn cases(text: &str) -> Result<Cases, TestError> {
+        let cases = Cases::read(text.as_bytes())?;
+        if cases.is_empty() || cases.len() > TEST_RUNS_MAX {
+            return Err(TestError::Runs { cases: cases.len(), runs: 1 });
+        }
+        Ok(cases)
+    }
+
+    /// Gives cases to both versions of an agent whose rollout is under way, and counts what came of them there. Models and tools are
+    /// asked; calls that may change something are denied. A case counts as nothing that cannot be judged with both.
+    pub async fn weigh(&self, agent: &str, cases: &Cases) {
+        let live = Some(BTreeSet::new());
+        let order = TestOrder { agent: agent.to_owned(), runs: 1, live, is_strict: true, ..TestOrder::default() };
+        for case in cases {
+            let Some([stable, new]) = self.0.rollouts.versions(agent) else { return };
+            let stable = self.run(&order, case, Scorer::default(), &stable).await;
+            let new = self.run(&order, case, Scorer::default(), &new).await;
+            if let (Some(stable), Some(new)) = (result(&stable), result(&new)) {
+                self.0.rollouts.count_case(agent, [stable, new]).await;
+            }
+        }
+    }
+
     /// Runs the cases of a file.
     ///
     /// # Errors
@@ -156,11 +209,8 @@ impl AgentTests<'_> {
         if runs == 0 || cases.len().saturating_mul(runs) > TEST_RUNS_MAX {
             return Err(TestError::Runs { cases: cases.len(), runs: order.runs });
         }
-        let scorer = match &order.scorer {
-            Some(word) => Scorer::of(word).ok_or_else(|| TestError::Scorer { word: word.clone() })?,
-            None => Scorer::default(),
-        };
-        let agent = self.rehearsal(&order.agent)?.agent().clone();
+        let scorer = scorer(order.scorer.as_deref())?;
+        let agent = self.rehearsal(&order.agent, None)?.agent().clone();
         let mut all = Vec::with_capacity(cases.len());
         for case in &cases {
             let mut report = CaseReport { id: case.id.clone(), runs: Vec::with_capacity(runs) };
@@ -169,18 +219,52 @@ impl AgentTests<'_> {
             }
             all.push(report);
         }
+        self.note_calls(&agent, &cases, &all);
         Ok(report(order, &agent, scorer, all))
     }
 
-    /// A conversation with an agent of this node, by its name or its id.
-    fn rehearsal(&self, agent: &str) -> Result<Rehearsal, RehearsalError> {
+    /// Notes how many tools the right runs called: its other turns are compared with that.
+    fn note_calls(&self, agent: &AgentRef, cases: &Cases, reports: &[CaseReport]) {
+        let checks = self.0.host.checks(agent);
+        let mut runs = Vec::new();
+        for (case, report) in cases.into_iter().zip(reports) {
+            for run in report.runs.iter().filter(|run| run.verdict == Verdict::Pass) {
+                let own = run.tools.iter().filter(|tool| !checks.contains(tool)).count();
+                runs.push((count(case.messages.len()), count(own)));
+            }
+        }
+        if !runs.is_empty() {
+            self.0.host.set_call_norm(agent, call_norm(&runs));
+        }
+    }
+
+    /// A conversation with an agent of this node, by its name or its id; with that version of it, if it runs.
+    fn rehearsal(&self, agent: &str, version: Option<&str>) -> Result<Rehearsal, RehearsalError> {
         let id = agent.parse::<AgentId>().ok();
-        let rehearsal = self.0.hosting.rehearsal(id.as_ref().map_or(agent, AgentId::name), None)?;
+        let rehearsal = self.0.hosting.own_tasks().rehearsal(id.as_ref().map_or(agent, AgentId::name), version)?;
         match id {
             Some(id) if id != rehearsal.agent().id => Err(RehearsalError::NotHere { agent: agent.to_owned() }),
             _ => Ok(rehearsal),
         }
     }
+}
+
+/// The scorer of that word; without one the usual one.
+fn scorer(word: Option<&str>) -> Result<Scorer, TestError> {
+    match word {
+        Some(word) => Scorer::of(word).ok_or_else(|| TestError::Scorer { word: word.to_owned() }),
+        None => Ok(Scorer::default()),
+    }
+}
+
+/// What counts of a case; none of one that cannot be judged.
+fn result(run: &CaseRun) -> Option<CaseResult> {
+    let is_right = match run.verdict {
+        Verdict::Pass => true,
+        Verdict::Fail(_) => false,
+        Verdict::Undecided(_) => return None,
+    };
+    Some(CaseResult { is_right, first_token_ms: run.figures.first_token_ms })
 }
 
 fn report(order: &TestOrder, agent: &AgentRef, scorer: Scorer, cases: Vec<CaseReport>) -> Report {
@@ -203,6 +287,10 @@ fn report(order: &TestOrder, agent: &AgentRef, scorer: Scorer, cases: Vec<CaseRe
         cases,
         floor: order.floor.map(|share| Floor { share }),
     }
+}
+
+fn count(of: usize) -> u64 {
+    u64::try_from(of).unwrap_or(u64::MAX)
 }
 
 /// What was said to the agent of a task, the first message first.

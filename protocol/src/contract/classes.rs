@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
+
+use super::ContractProblem;
 
 /// The latency class, which decides how turns are scheduled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +147,9 @@ pub struct Signals {
     /// wait.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fallback: BTreeMap<String, Fallback>,
+    /// What outputs are held to, by name: a value that breaks it is not shown, and the last one that did not stays.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, SignalLimit>,
 }
 
 /// The fallback of a signal that was not set recently.
@@ -153,12 +159,57 @@ pub struct Fallback {
     pub after_us: u64,
     /// The fallback value; by default the last value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<serde_json::Number>,
+    pub value: Option<Number>,
+}
+
+/// What the values of an output are held to; absent members are no bound.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SignalLimit {
+    /// The smallest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<Number>,
+    /// The largest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Number>,
+    /// The largest difference between two values that are shown one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Number>,
+}
+
+impl SignalLimit {
+    /// The first thing to change in the limit of the output of that name.
+    fn problem(&self, name: &str) -> Option<ContractProblem> {
+        let number = |bound: &Option<Number>| bound.as_ref().and_then(Number::as_f64);
+        let field = |member: &str| format!("signals.limits.{name}.{member}");
+        if let (Some(min), Some(max)) = (number(&self.min), number(&self.max))
+            && min > max
+        {
+            let message = format!("no value is at least {min} and at most {max}");
+            return Some(ContractProblem::new(field("min"), "limit-range", message, format!("Write at most {max}")));
+        }
+        let step = number(&self.step).filter(|step| *step <= 0.0)?;
+        let message = format!("an output that changes by at most {step} stays what it was");
+        let fix = "Write a number greater than 0, or leave it out";
+        Some(ContractProblem::new(field("step"), "limit-step", message, fix))
+    }
 }
 
 impl Signals {
     pub(super) fn is_default(&self) -> bool {
         *self == Signals::default()
+    }
+
+    /// What is wrong with the limits of outputs.
+    pub(super) fn limit_problems(&self) -> Vec<ContractProblem> {
+        let problem = |(name, limit): (&String, &SignalLimit)| {
+            if self.outputs.contains(name) {
+                return limit.problem(name);
+            }
+            let message = format!("{name:?} is not among the outputs");
+            let fix = format!("Add {name:?} to signals.outputs, or leave it out here");
+            Some(ContractProblem::new(format!("signals.limits.{name}"), "limit-of-an-output", message, fix))
+        };
+        self.limits.iter().filter_map(problem).collect()
     }
 }
 

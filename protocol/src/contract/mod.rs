@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use answer_schema::{ANSWER_DEPTH_MAX, ANSWER_SCHEMA_BYTES_MAX, AnswerSchema, Breach, SchemaFault};
-pub use classes::{Arrival, Class, Cost, Dt, Fallback, Hrt, Latency, OnOverrun, Signals, Srt};
+pub use classes::{Arrival, Class, Cost, Dt, Fallback, Hrt, Latency, OnOverrun, SignalLimit, Signals, Srt};
 pub use problem::ContractProblem;
 pub use schema::{SCHEMA, did_you_mean};
 pub use verify::{CHECK_WITHIN_MS_DEFAULT, Check, Delivery, OutputRule, Schemas, Verify};
@@ -366,10 +366,11 @@ impl Contract {
     pub fn check(&self) -> Vec<ContractProblem> {
         let covered = |pattern: &String| self.capabilities.iter().any(|capability| covers(capability, pattern));
         let mut problems = self.verify.problems(covered);
+        problems.extend(self.signals.limit_problems());
         let mut refuse = |field: &str, rule, message: String, fix: String| {
             problems.push(ContractProblem::new(field, rule, message, fix));
         };
-        let Signals { inputs, outputs, fallback } = &self.signals;
+        let Signals { inputs, outputs, fallback, .. } = &self.signals;
         if let Some(name) = fallback.keys().find(|name| !inputs.contains(name)) {
             let message = format!("{name:?} is not among the inputs");
             let fix = format!("Add {name:?} to signals.inputs, or leave it out here");

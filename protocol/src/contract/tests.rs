@@ -113,6 +113,35 @@ fn signals_have_names_and_one_direction() {
 }
 
 #[test]
+fn limits_are_of_outputs_and_leave_room_for_values() {
+    let with = |limits: Value| {
+        let mut contract = hrt();
+        contract["signals"] = json!({ "inputs": ["arm.angle"], "outputs": ["arm.torque"], "limits": limits });
+        contract
+    };
+    let torque = |limit: Value| with(json!({ "arm.torque": limit }));
+    for sound in [json!({ "min": -5, "max": 5.5, "step": 0.25 }), json!({ "max": 0 }), json!({ "min": 1, "max": 1 })] {
+        let contract = Contract::from_value(&torque(sound.clone())).expect("sound");
+        let written = serde_json::to_value(&contract).expect("JSON");
+        assert_eq!(written["signals"]["limits"]["arm.torque"], sound);
+    }
+    let found = |field: &str, rule| [(field.to_owned(), rule)];
+    for (contract, field, rule) in [
+        (with(json!({ "arm.angle": { "max": 1 } })), "signals.limits.arm.angle", "limit-of-an-output"),
+        (torque(json!({ "min": 2, "max": 1 })), "signals.limits.arm.torque.min", "limit-range"),
+        (torque(json!({ "step": 0 })), "signals.limits.arm.torque.step", "limit-step"),
+        (torque(json!({ "max": 1, "step": -0.5 })), "signals.limits.arm.torque.step", "limit-step"),
+        (torque(json!({})), "signals.limits.arm.torque", "too-few"),
+        (torque(json!({ "max": "high" })), "signals.limits.arm.torque.max", "wrong-type"),
+        (torque(json!({ "maximum": 1 })), "signals.limits.arm.torque.maximum", "unknown-key"),
+    ] {
+        assert_eq!(problems(&contract), found(field, rule), "{contract}");
+    }
+    let plain = Contract::from_value(&hrt()).expect("sound");
+    assert!(serde_json::to_value(&plain).expect("JSON").pointer("/signals/limits").is_none());
+}
+
+#[test]
 fn what_is_recorded_is_said_and_nothing_without_that() {
     let with = |record: Value| json!({ "class": { "latency": "srt" }, "record": record });
     let plain = Contract::from_value(&json!({ "class": { "latency": "srt" } })).expect("sound");

@@ -55,7 +55,8 @@ fn post(client: &reqwest::Client, url: &str, method: &str) -> reqwest::RequestBu
     client.post(url).header("A2A-Version", "1.0").json(&request(method))
 }
 
-async fn call(client: &reqwest::Client, url: &str) {
+/// One message, which is said again.
+pub async fn call(client: &reqwest::Client, url: &str) {
     let response = post(client, url, "SendMessage").send().await.expect("an answer");
     let answer: Value = response.json().await.expect("JSON");
     let result = &answer["result"];

@@ -1,8 +1,8 @@
 //! Benchmarks, each as a ratio to a floor or a peer in the same run on the same work.
 //!
 //! `althing-bench [calls|link|find|idle|wasm|neighbour|containment|groups|groups-idle|groups-tasks|faces|registry|
-//! hostile|hostile-registry|sessions]`; without an argument all but `hostile` and `hostile-registry`, which take minutes;
-//! `groups-idle` is a part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things;
+//! hostile|hostile-registry|sessions|governance|verification]`; without an argument all but `hostile` and `hostile-registry`, which
+//! take minutes; `groups-idle` is a part of `groups`, and `groups-tasks` runs alone. `registry --things 1000000` has more Things;
 //! `hostile-registry --from ADDRESS` has its attackers at another address of this machine. The other arguments are for its
 //! own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
@@ -12,6 +12,7 @@ mod containment;
 mod faces;
 mod figures;
 mod find;
+mod governance;
 mod groups;
 mod hostile;
 mod idle;
@@ -20,6 +21,7 @@ mod neighbour;
 mod programs;
 mod sessions;
 mod tool;
+mod verification;
 mod wasm;
 
 use althing_execution::realtime::{Level, RtPriorities};
@@ -60,6 +62,8 @@ fn main() {
             "group-member" => groups::serve().await,
             "groups" => as_wanted(groups::run().await),
             "sessions" => as_wanted(sessions::run().await),
+            "governance" => as_wanted(governance::run().await),
+            "verification" => as_wanted(verification::run().await),
             "faces" => as_wanted(faces::run().await),
             "registry" => as_wanted(registry(&words[1..]).await),
             "hostile-registry" => {
@@ -86,12 +90,14 @@ fn main() {
                 fine &= groups::run().await;
                 fine &= faces::run().await;
                 fine &= sessions::run().await;
+                fine &= governance::run().await;
+                fine &= verification::run().await;
                 fine &= registry(&[]).await;
                 as_wanted(fine);
             }
             other => {
                 eprintln!(
-                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, containment, groups, groups-idle, groups-tasks, faces, sessions, registry, hostile and hostile-registry"
+                    "there is no benchmark {other:?}; there are calls, link, find, idle, wasm, neighbour, containment, groups, groups-idle, groups-tasks, faces, sessions, governance, verification, registry, hostile and hostile-registry"
                 );
                 std::process::exit(2);
             }

@@ -1,12 +1,14 @@
 """Reads a file of cases with inspect-ai, unchanged, and says with its scorers of texts which are right.
 
+    python inspect_cases.py make COUNT      generated cases, whose inputs are the outputs of an agent that says again what it hears
     python inspect_cases.py read FILE       one line of JSON for each case: id, input, target, metadata
-    python inspect_cases.py score           asks of each line of standard input, [text, target], all five scorers
+    python inspect_cases.py score FILE      what each scorer says of each case, with its input as output: {SCORER: {ID: right}}
     python inspect_cases.py check           compares the scorers with what the node's are tested to say
 """
 
 import asyncio
 import json
+import random
 import sys
 from types import SimpleNamespace
 
@@ -35,6 +37,35 @@ TABLE = [
 ]
 
 
+WORDS = ["Paris", "paris", "42", "4", "2", "no", "Yes", "straße", "STRASSE", "Σοφός", "mug", "a mug", "e-mail", "it's"]
+BETWEEN = [" ", " ", ", ", ". ", " - ", "; "]
+AROUND = ["", "", "", ".", "!", "?", "\"", " ", "...", "(", ")"]
+
+
+def make(count):
+    """The same ones each time."""
+    draw = random.Random(7)
+
+    def phrase(most):
+        said = draw.choice(WORDS)
+        for _ in range(draw.randrange(most)):
+            said += draw.choice(BETWEEN) + draw.choice(WORDS)
+        return said
+
+    def target(text):
+        words = text.split()
+        cut = [text, words[0], words[-1], " ".join(words[:2]), " ".join(words[-2:]), draw.choice(words), phrase(2)]
+        one = draw.choice([str, str.upper, str.lower])(draw.choice(cut))
+        # An answer of punctuation alone is in every text for Inspect, and not for a node: docs/testing-agents.md.
+        return one if any(letter.isalnum() for letter in one) else phrase(1)
+
+    for number in range(count):
+        text = draw.choice(AROUND) + phrase(5) + draw.choice(AROUND)
+        targets = [target(text) for _ in range(draw.choice([1, 1, 2, 3]))]
+        row = {"id": f"case-{number}", "input": text, "target": targets[0] if len(targets) == 1 else targets}
+        print(json.dumps(row))
+
+
 def read(path):
     for sample in json_dataset(path):
         given = sample.input if isinstance(sample.input, str) else [message.text for message in sample.input]
@@ -53,10 +84,11 @@ def right(text, target):
     return asyncio.run(ask())
 
 
-def score():
-    for line in sys.stdin:
-        text, target = json.loads(line)
-        print(json.dumps(dict(zip(SCORERS, right(text, target)))))
+def score(path):
+    samples = list(json_dataset(path))
+    said = [right(sample.input, sample.target) for sample in samples]
+    ids = [sample.id for sample in samples]
+    print(json.dumps({name: dict(zip(ids, column)) for name, column in zip(SCORERS, zip(*said))}))
 
 
 def check():
@@ -67,4 +99,5 @@ def check():
 
 
 if __name__ == "__main__":
-    {"read": lambda: read(sys.argv[2]), "score": score, "check": check}[sys.argv[1]]()
+    {"make": lambda: make(int(sys.argv[2])), "read": lambda: read(sys.argv[2]), "score": lambda: score(sys.argv[2]),
+     "check": check}[sys.argv[1]]()

@@ -211,8 +211,10 @@ const TOLD: &[(&str, &[&str])] = &[
     ("althing-sim run simulations/scenarios/first.toml --seed 7 --json", &["\"seed\":7", "\"violations\":[]"]),
     ("althing-sim replay", &[" lines, "]),
     ("althing bench --no-goals hrt", &["bare thread", "agent", "plain tokio", "UNEXPLAINED"]),
-    ("althing bench --no-goals srt", &["our part until the first word, p50"]),
-    ("althing bench --no-goals dt", &["share of what is left over"]),
+    (
+        "althing bench --no-goals all",
+        &["CONTRACT KEPT", "srt: our part until the first word, p50", "dt: share of what is left over"],
+    ),
     ("althing bench --no-goals layers", &["a bare task", "OF A BARE TASK"]),
 ];
 

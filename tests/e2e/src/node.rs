@@ -25,6 +25,12 @@ const INTEROP: Pinned = Pinned {
 const MCP: Pinned =
     Pinned { package: include_str!("../js/mcp/package.json"), lock: include_str!("../js/mcp/package-lock.json") };
 
+/// promptfoo, which needs Node.js 22, with it: 2 GiB, for the night alone.
+const PROMPTFOO: Pinned = Pinned {
+    package: include_str!("../js/promptfoo/package.json"),
+    lock: include_str!("../js/promptfoo/package-lock.json"),
+};
+
 /// The folder of the packages, for `NODE_PATH`; kept, and made once for its lock file. `None`, with the reason printed
 /// for each test, when it cannot be had.
 pub fn packages() -> Option<&'static Path> {
@@ -35,16 +41,24 @@ pub fn packages() -> Option<&'static Path> {
 /// Node.js 22 and the folder of MCP's tools; as [`packages`].
 pub fn mcp_tools() -> Option<(&'static Path, &'static Path)> {
     static TOOLS: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
-    let tools = TOOLS.get_or_init(|| {
-        install(&MCP).and_then(|packages| {
-            // npm installs the one of this machine.
-            let mut programs =
-                ["x64", "arm64"].map(|of| packages.join(format!("node-linux-{of}/bin/node"))).into_iter();
-            let program = programs.find(|program| program.exists()).ok_or("npm has no Node.js 22 for this machine")?;
-            Ok((program, packages))
-        })
-    });
+    let tools = TOOLS.get_or_init(|| with_node(&MCP));
     had(tools).map(|(program, packages)| (program.as_path(), packages.as_path()))
+}
+
+/// Node.js 22 and the folder of promptfoo; as [`packages`].
+pub fn promptfoo() -> Option<(&'static Path, &'static Path)> {
+    static TOOLS: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
+    let tools = TOOLS.get_or_init(|| with_node(&PROMPTFOO));
+    had(tools).map(|(program, packages)| (program.as_path(), packages.as_path()))
+}
+
+/// Packages, and the Node.js among them.
+fn with_node(pinned: &Pinned) -> Result<(PathBuf, PathBuf), String> {
+    let packages = install(pinned)?;
+    // npm installs the one of this machine.
+    let mut programs = ["x64", "arm64"].map(|of| packages.join(format!("node-linux-{of}/bin/node"))).into_iter();
+    let program = programs.find(|program| program.exists()).ok_or("npm has no Node.js 22 for this machine")?;
+    Ok((program, packages))
 }
 
 fn had<T>(made: &Result<T, String>) -> Option<&T> {

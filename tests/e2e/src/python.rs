@@ -1,4 +1,5 @@
-//! Python with the official SDKs for A2A and MCP, Python with a small model of embeddings, and Python with AgentDojo and Cedar.
+//! Python with the official SDKs for A2A and MCP, with a small model of embeddings, with AgentDojo and Cedar, with scipy, and with
+//! Inspect.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,9 @@ struct Wanted {
 
 const SDKS: Wanted = Wanted { requirements: include_str!("../python/requirements.txt"), pip: &[] };
 const MODEL: Wanted = Wanted { requirements: include_str!("../python/minilm-requirements.txt"), pip: &["--no-deps"] };
+const INSPECT: Wanted = Wanted { requirements: include_str!("../python/inspect-requirements.txt"), pip: &[] };
 const DOJO: Wanted = Wanted { requirements: include_str!("../python/agentdojo/requirements.txt"), pip: &["--no-deps"] };
+const SCIPY: Wanted = Wanted { requirements: include_str!("../python/scipy-requirements.txt"), pip: &["--no-deps"] };
 
 /// Python with the official SDKs, in a folder that is kept; made once. `None`, with the reason printed for each test,
 /// when it cannot be had.
@@ -36,6 +39,18 @@ pub fn python_with_model() -> Option<&'static Path> {
 pub fn python_with_dojo() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     or_skip(PYTHON.get_or_init(|| make_python(&DOJO)), "AgentDojo and Cedar")
+}
+
+/// The same with scipy, for `python/scipy_figures.py`.
+pub fn python_with_scipy() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    or_skip(PYTHON.get_or_init(|| make_python(&SCIPY)), "scipy")
+}
+
+/// The same with inspect-ai, for `python/inspect_cases.py`.
+pub fn python_with_inspect() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    or_skip(PYTHON.get_or_init(|| make_python(&INSPECT)), "Inspect")
 }
 
 fn or_skip<'a>(made: &'a Result<PathBuf, String>, with: &str) -> Option<&'a Path> {

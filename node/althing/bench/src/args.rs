@@ -30,8 +30,24 @@ pub enum BenchClass {
     Srt(BenchSrt),
     /// Delay-tolerant: how much of what the others leave over it gets.
     Dt(BenchDt),
+    /// The three classes one after the other, as one report that compares them.
+    All(BenchAll),
     /// What each layer adds to a call that does nothing.
     Layers(BenchLayers),
+}
+
+/// `althing bench all`
+#[derive(Debug, Clone, clap::Args)]
+pub struct BenchAll {
+    /// How the hard real-time class is measured.
+    #[command(flatten)]
+    pub hrt: BenchHrt,
+    /// How the soft real-time class is measured.
+    #[command(flatten)]
+    pub srt: BenchSrt,
+    /// How the delay-tolerant class is measured.
+    #[command(flatten)]
+    pub dt: BenchDt,
 }
 
 /// `althing bench hrt`

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::args::BenchDt;
 use crate::error::BenchError;
 use crate::load::{self, Load};
+use crate::summary::{Summary, adherence};
 use crate::windows::{self, BUDGET_US, PERIOD_NS};
 use crate::{goal, progress};
 
@@ -28,6 +29,7 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
     let probed =
         kernel.promises.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let all = cores().len();
+    let adherence = Box::pin(adherence("dt")).await?;
     let (mut alone, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for window in 1..=args.windows {
         progress(out, &format!("window {window} of {}", args.windows));
@@ -44,6 +46,8 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
         let used: u64 = records.iter().map(|record| record.used_ns).sum();
         shares.push(used as f64 / (records.len().max(1) as u64 * PERIOD_NS) as f64);
     }
+    // What is begun is done: nothing stops a unit of work.
+    let units = alone.iter().chain(&beside).sum::<f64>() * args.seconds as f64;
     let median = |values: &[f64]| {
         let scaled = values.iter().map(|value| (value * 1e3) as u64).collect();
         Lateness::of(scaled).quantile(500) as f64 / 1e3
@@ -57,9 +61,20 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
     let (alone, beside, hard) = (median(&alone), median(&beside), median(&shares));
     let left = (all as f64 - hard - SOFT_SHARE * all as f64) / all as f64;
     let share = beside / (alone * left).max(1.0);
+    let summary = Summary {
+        class: "dt",
+        jobs: units as u64,
+        completed: units as u64,
+        missed: None,
+        onset_ns: Vec::new(),
+        adherence,
+        processor_us: Some(all as f64 * 1e6 / alone.max(1.0)),
+        tokens: None,
+    };
     Ok(json!({
         "benchmark": "althing-dt/1",
         "machine": machine(&probed),
+        "classes": [summary.report()],
         "cores": all,
         "unitsPerSecond": { "alone": alone, "beside": beside, "besideThreadsThatNeverRest": crowded },
         "promisedShare": { "hrt": hard, "srt": SOFT_SHARE * all as f64, "leftOver": left },

@@ -20,6 +20,7 @@ use crate::args::BenchHrt;
 use crate::error::BenchError;
 use crate::figures::{Row, times};
 use crate::load::{self, Load};
+use crate::summary::{Adherence, Summary};
 use crate::windows::{self, BUDGET_US, PERIOD_NS, WORK};
 use crate::{goal, not_judged, progress};
 
@@ -58,7 +59,8 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
     dt.soft(&kernel.runtimes, cores().len());
     let measured = windows(args, &kernel, &module, priorities, core, out).await?;
     progress(out, "what runs over its budget");
-    let stops = stops(&kernel, args.jobs.clamp(20, 1_000)).await?;
+    let stuck = args.jobs.clamp(20, 1_000);
+    let stops = stops(&kernel, stuck).await?;
     progress(out, "a stall planted in a host call");
     let planted = planted(priorities, core, args.jobs.clamp(100, 400)).await?;
     drop(dt);
@@ -69,6 +71,8 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
         deadline_ns: PERIOD_NS,
     };
     let admission = admissions();
+    let kept = stops.len() as u64;
+    let summary = summary(&measured, Adherence { decided: stuck.max(kept), kept });
     let goals = goals(&measured, &stops, &planted, &admission);
     Ok(json!({
         "benchmark": "althing-hrt/1",
@@ -76,6 +80,7 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
         "cores": cores().len(),
         "work": { "periodUs": PERIOD_NS / 1_000, "workUs": WORK.as_micros(), "budgetUs": BUDGET_US,
             "load": "2 delay-tolerant tasks that never rest and a 2 ms soft real-time turn each 50 ms, for each core" },
+        "classes": [summary.report()],
         "rows": [measured.native.report(), measured.agent.report(), plain.report()],
         "agent": {
             "responseBoundUs": measured.bound_us,
@@ -90,6 +95,23 @@ pub async fn run(args: &BenchHrt, out: &Out) -> Result<Value, BenchError> {
         "admissionUs": times(admission),
         "goals": goals,
     }))
+}
+
+/// The agent's jobs; of the contract is decided about those that never end, which it stops after their budget.
+fn summary(measured: &Measured, adherence: Adherence) -> Summary {
+    let jobs = &measured.agent.jobs;
+    let done: Vec<&JobRecord> = jobs.iter().filter(|job| job.outcome == Outcome::Done).collect();
+    let used: u64 = done.iter().map(|job| job.used_ns).sum();
+    Summary {
+        class: "hrt",
+        jobs: jobs.len() as u64,
+        completed: done.len() as u64,
+        missed: Some(measured.missed),
+        onset_ns: jobs.iter().map(|job| job.noticed_ns - job.release_ns).collect(),
+        adherence,
+        processor_us: (!done.is_empty()).then(|| used as f64 / done.len() as f64 / 1e3),
+        tokens: None,
+    }
 }
 
 /// A module whose job works about as long as the bare thread's.
@@ -292,6 +314,7 @@ mod tests {
             stalled_ns: stalled_us * 1_000,
             stolen_ns: 0,
             faults: 0,
+            out_of_limits: 0,
         }
     }
 

@@ -10,6 +10,7 @@ mod load;
 mod plot;
 mod srt;
 mod stub;
+mod summary;
 mod windows;
 
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use althing_communication::WallClock;
 use serde_json::{Value, json};
 
 pub use args::Bench;
-use args::BenchClass;
+use args::{BenchAll, BenchClass};
 pub use error::BenchError;
 
 /// What the benchmarks are handed.
@@ -39,6 +40,7 @@ pub async fn run(bench: &Bench, out: &Out, ports: &Ports) -> Result<(), BenchErr
         BenchClass::Hrt(hrt) => hrt::run(hrt, out).await?,
         BenchClass::Srt(srt) => srt::run(srt, out, &ports.program).await?,
         BenchClass::Dt(dt) => dt::run(dt, out).await?,
+        BenchClass::All(all) => run_all(all, out, ports).await?,
         BenchClass::Layers(layers) => layers::run(layers, out, &ports.clock).await?,
     };
     if bench.no_goals {
@@ -52,6 +54,14 @@ pub async fn run(bench: &Bench, out: &Out, ports: &Ports) -> Result<(), BenchErr
     }
     out.show(&report, people);
     verdict(&report)
+}
+
+/// The classes one after the other: none is load of another one.
+async fn run_all(all: &BenchAll, out: &Out, ports: &Ports) -> Result<Value, BenchError> {
+    let hard = Box::pin(hrt::run(&all.hrt, out)).await?;
+    let soft = Box::pin(srt::run(&all.srt, out, &ports.program)).await?;
+    let tolerant = Box::pin(dt::run(&all.dt, out)).await?;
+    Ok(summary::together(vec![("hrt", hard), ("srt", soft), ("dt", tolerant)]))
 }
 
 /// Keeps the figures, and drops what they are compared with.
@@ -108,6 +118,10 @@ fn people(report: &Value) -> String {
         };
         let rows: Vec<Vec<String>> = layers.iter().map(row).collect();
         shown = table(&["layer", "what", "p50 us", "p99 us", "of a bare task"], &rows);
+        shown.push('\n');
+    }
+    if report["classes"].is_array() {
+        shown.push_str(&summary::table_of(report));
         shown.push('\n');
     }
     for figure in report["figures"].as_array().into_iter().flatten() {

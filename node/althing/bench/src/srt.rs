@@ -15,6 +15,7 @@ use crate::args::BenchSrt;
 use crate::error::BenchError;
 use crate::figures::times;
 use crate::stub::Stub;
+use crate::summary::{Summary, adherence};
 use crate::{goal, progress};
 
 /// Words of an answer.
@@ -38,6 +39,8 @@ struct Measured {
     through: Vec<u64>,
     /// From a message to the first word of its answer, the endpoint's time included.
     first: Vec<u64>,
+    /// Words of these answers, by the endpoint.
+    words: u64,
     refused: u64,
     barge: Vec<u64>,
 }
@@ -46,6 +49,7 @@ struct Measured {
 struct Asked {
     ours_ns: u64,
     first_ns: u64,
+    words: u64,
 }
 
 /// Runs the benchmark with a node of its own.
@@ -56,13 +60,26 @@ pub async fn run(args: &BenchSrt, out: &Out, program: &Path) -> Result<Value, Be
     let mut node = NodeProcess::start(program, folder.path(), "bench", "us", "bench-srt").await?;
     let measured = measure(args, &node, &stub, folder.path(), out).await;
     node.stop().await;
-    let Measured { direct, through, first, refused, barge } = measured?;
+    let Measured { direct, through, first, words, refused, barge } = measured?;
+    let adherence = Box::pin(adherence("srt")).await?;
     let late = first.iter().filter(|ns| **ns > AIM.as_nanos() as u64).count() as u64 + refused;
     let asked = first.len() as u64 + refused;
     let p = |ns: &[u64], permille| Lateness::of(ns.to_vec()).quantile(permille) as f64 / 1e6;
+    let summary = Summary {
+        class: "srt",
+        jobs: asked,
+        completed: first.len() as u64,
+        missed: Some(late),
+        onset_ns: first.clone(),
+        adherence,
+        // The work beside it runs in the same process.
+        processor_us: None,
+        tokens: (!first.is_empty()).then(|| words as f64 / first.len() as f64),
+    };
     Ok(json!({
         "benchmark": "althing-srt/1",
         "streams": args.streams,
+        "classes": [summary.report()],
         "endpoint": { "firstWordMs": crate::stub::FIRST.as_millis() },
         "overheadUs": { "direct": times(direct.clone()), "throughTheNode": times(through.clone()) },
         "firstWordUs": times(first),
@@ -114,6 +131,7 @@ async fn measure(
         direct: direct.into_iter().skip(warm).collect(),
         refused: through.iter().filter(|asked| asked.is_none()).count() as u64,
         first: through.iter().flatten().map(|asked| asked.first_ns).collect(),
+        words: through.iter().flatten().map(|asked| asked.words).sum(),
         through: through.iter().flatten().map(|asked| asked.ours_ns).collect(),
         barge: barge?,
     })
@@ -230,7 +248,8 @@ async fn ask_node(
         }
     }
     let first = first.ok_or_else(|| BenchError::not_measured("the node did not answer"))?;
-    Ok(Some(Asked { ours_ns: ours(stub, &asked, sent, first)?, first_ns: first - sent }))
+    let words = stub.times(&asked).map_or(0, |times| times.words);
+    Ok(Some(Asked { ours_ns: ours(stub, &asked, sent, first)?, first_ns: first - sent, words }))
 }
 
 /// Whether the stream ends with an error, or with a task that failed or was rejected.

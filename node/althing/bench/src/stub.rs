@@ -26,6 +26,8 @@ pub struct Times {
     pub received_ns: u64,
     pub first_ns: u64,
     pub hung_up_ns: u64,
+    /// Words of the answer so far.
+    pub words: u64,
 }
 
 /// A running stub.
@@ -90,6 +92,8 @@ async fn answer(State(stub): State<Stub>, body: Bytes) -> Response {
             answering.stub.note(&answering.asked, |times| times.first_ns = now_ns());
         }
         answering.said += 1;
+        let said = answering.said;
+        answering.stub.note(&answering.asked, |times| times.words = said);
         let over = answering.said >= answering.words;
         let finish = if over { json!("stop") } else { Value::Null };
         let piece = json!({ "choices": [{ "delta": { "content": "word " }, "finish_reason": finish }] });

@@ -77,6 +77,7 @@ fn record(number: u64, release_ns: u64, noticed_ns: u64) -> JobRecord {
         stalled_ns: 0,
         stolen_ns: 0,
         faults: 0,
+        out_of_limits: 0,
     }
 }
 

@@ -6,12 +6,15 @@ mod assembly;
 mod chapter;
 mod error;
 mod faces;
+mod gateway;
+mod governance;
 mod groups;
 mod intruder;
 mod kernel;
 mod registry;
 mod sessions;
 mod stage;
+mod versions;
 
 use std::path::PathBuf;
 
@@ -24,7 +27,7 @@ pub use error::DemoError;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Demo {
     /// Which chapter; all, when none is named.
-    #[arg(value_parser = ["assembly", "kernel", "groups", "faces", "registry", "sessions"])]
+    #[arg(value_parser = ["assembly", "kernel", "groups", "faces", "registry", "sessions", "governance", "versions"])]
     pub chapter: Option<String>,
     /// The folder of text files that the knowledge agent is given.
     #[arg(long)]
@@ -57,6 +60,8 @@ pub async fn run(demo: &Demo, out: &Out, ports: &Ports) -> Result<(), DemoError>
         Some("faces") => faces::play(&mut stage, &ports.program).await,
         Some("registry") => registry::play(&mut stage, &ports.program).await,
         Some("sessions") => sessions::play(&mut stage, &ports.program).await,
+        Some("governance") => governance::play(&mut stage, &ports.program).await,
+        Some("versions") => versions::play(&mut stage, &ports.program).await,
         Some(other) => Err(DemoError::NoChapter(other.to_owned())),
         None => all(&mut stage, demo, ports).await,
     };
@@ -69,5 +74,7 @@ async fn all(stage: &mut stage::Stage, demo: &Demo, ports: &Ports) -> Result<(),
     groups::play(stage, &ports.program).await?;
     faces::play(stage, &ports.program).await?;
     registry::play(stage, &ports.program).await?;
-    sessions::play(stage, &ports.program).await
+    sessions::play(stage, &ports.program).await?;
+    governance::play(stage, &ports.program).await?;
+    versions::play(stage, &ports.program).await
 }

@@ -5,6 +5,40 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::Subcommand;
 
+/// What agents may do, who is asked before they do it, and what is on record of it.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Governance {
+    /// Policies of the owner: what agents may do, in Cedar.
+    #[command(subcommand)]
+    Policy(PolicyWork),
+    /// Whom this node asks before something is done.
+    #[command(subcommand)]
+    People(PeopleWork),
+    /// What waits for somebody's yes: calls of agents, steps of workflows in all groups, releases.
+    Pending,
+    /// Each yes that counts more than once: who gave it, for which calls, how often and until when.
+    Consents(Consents),
+    /// Show what waits, and say yes to it.
+    Approve(ApproveAsk),
+    /// Show what waits, and say no to it.
+    Deny(DenyAsk),
+    /// What was done here, who allowed it and what came of it: a log that proves itself.
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Stop an agent at once, on all nodes of this owner.
+    Stop(Stop),
+    /// Who may do something now, and why.
+    Who {
+        /// SERVER/TOOL, or call, model, egress and so on.
+        action: String,
+    },
+    /// Say why something was permitted, asked about or denied.
+    Explain {
+        /// The decision, by its number, as `althing policy diff` shows it.
+        decision: u64,
+    },
+}
+
 /// `althing policy`
 #[derive(Debug, Clone, Subcommand)]
 pub enum PolicyWork {

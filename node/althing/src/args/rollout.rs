@@ -35,6 +35,12 @@ pub struct RolloutArgs {
     /// What stays with one version.
     #[arg(long, value_enum, default_value_t = RolloutBy::Call)]
     pub by: RolloutBy,
+    /// Give it copies of all calls before the first step: without effects, and what it answers is told to nobody.
+    #[arg(long)]
+    pub shadow: bool,
+    /// Give both versions the cases of this file first (JSON lines, as of `althing test`), and count them with the calls.
+    #[arg(long, value_name = "FILE")]
+    pub with_cases: Option<PathBuf>,
     /// Agree to what the new version may do more than was agreed to here, without being asked.
     #[arg(long)]
     pub yes: bool,

@@ -2,13 +2,15 @@
 
 use clap::Subcommand;
 
-use super::trial::{Case, Test};
+use super::trial::{Case, Compare, Test};
 
 /// What agents answer, held against what a good answer is.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verification {
     /// Test an agent of this node with cases, from tapes or live. Exits with 0 if it passes, 1 if it fails, and 9 if that is undecided.
     Test(Test),
+    /// Compare two agents, or versions, on the same cases. Exits with 0 if the second is better or no worse, 1 if worse, 9 if undecided.
+    Compare(Compare),
     /// Cases, with which agents are tested.
     #[command(subcommand)]
     Case(Case),

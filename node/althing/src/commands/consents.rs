@@ -1,6 +1,6 @@
 //! `althing consents`: each yes that counts more than once, and its end.
 
-use althing_api::{ConsentList, StandingConsent};
+use althing_api::{ConsentList, ConsentRemoval, StandingConsent};
 
 use crate::args::{ConsentWork, Consents};
 use crate::commands::agent::escape;
@@ -22,7 +22,7 @@ pub async fn run(at: &Paths, consents: &Consents, out: &Out) -> Result<(), Failu
     };
     let one = named(list, id)?;
     agree(&one, &shown(&one), *yes, "take back", out)?;
-    let withdrawn: StandingConsent = client.remove(&format!("/consents/{}", escape(&one.id))).await?;
+    let withdrawn: ConsentRemoval = client.remove(&format!("/consents/{}", escape(&one.id))).await?;
     out.show(&withdrawn, |one| format!("{}  counts for no further call", one.id));
     Ok(())
 }

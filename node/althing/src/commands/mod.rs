@@ -15,6 +15,7 @@ pub mod contract;
 pub mod doctor;
 pub mod events;
 pub mod find;
+pub mod governance;
 pub mod group;
 mod group_status;
 pub mod handoff;

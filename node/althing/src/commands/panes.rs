@@ -119,7 +119,12 @@ pub fn findings(list: &AgentEntries) -> Vec<String> {
         let all: Vec<String> = agent.findings.iter().map(each).collect();
         let task = agent.findings.iter().map(|found| found.task.as_str()).max()?;
         let (name, all) = (&agent.name, all.join(", "));
-        Some(format!("{name} has turns that failed: {all}; the newest task is {task}, and `althing doctor` says more"))
+        // Jobs of a control loop belong to no task.
+        Some(if task.is_empty() {
+            format!("{name} has jobs that failed: {all}; `althing doctor` says more")
+        } else {
+            format!("{name} has turns that failed: {all}; the newest task is {task}, and `althing doctor` says more")
+        })
     };
     list.agents.iter().filter_map(AgentEntry::instance).filter_map(line).collect()
 }
@@ -382,9 +387,10 @@ pub(crate) mod tests {
         };
         let all = vec![found("answer-cut", 1, "t-1"), found("said-nothing", 2, "t-2")];
         let clerk = AgentInstance { findings: all, ..instance("clerk", "srt") };
-        let told = findings(&list(vec![instance("well", "srt"), clerk]));
+        let arm = AgentInstance { findings: vec![found("output-out-of-limits", 9, "")], ..instance("arm", "hrt") };
+        let told = findings(&list(vec![instance("well", "srt"), clerk, arm]));
         let words = "clerk has turns that failed: 1 answer-cut, 2 said-nothing; the newest task is t-2, and \
                      `althing doctor` says more";
-        assert_eq!(told, [words]);
+        assert_eq!(told, [words, "arm has jobs that failed: 9 output-out-of-limits; `althing doctor` says more"]);
     }
 }

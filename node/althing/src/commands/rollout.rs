@@ -1,18 +1,21 @@
 //! `althing rollout`
 
 use althing_api::{
-    RolloutOrder, RolloutRequest, RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit, VersionStatus,
+    RolloutCases, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide, RolloutSignal, RolloutState, RolloutStatus,
+    RolloutUnit, VersionStatus,
 };
 use althing_client::agent_file;
 
 use crate::args::{Rollout, RolloutArgs, RolloutBy, RolloutWork};
 use crate::commands::agent::{changed, compared, escape};
-use crate::commands::{Out, table};
+use crate::commands::{Out, table, trial};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
 /// Digits of a digest that are shown; `--json` has all.
 const DIGEST_CHARS: usize = 12;
+/// Behaviour that is less probable than this where a version fails as often heard as unheard is told.
+const ALIKE_MIN: f64 = 0.01;
 
 /// Begins a rollout, shows one, or ends it.
 pub async fn run(at: &Paths, rollout: &Rollout, out: &Out) -> Result<(), Failure> {
@@ -29,18 +32,19 @@ pub async fn run(at: &Paths, rollout: &Rollout, out: &Out) -> Result<(), Failure
 }
 
 async fn begin(at: &Paths, args: &RolloutArgs, out: &Out) -> Result<(), Failure> {
-    let RolloutArgs { agent: Some(agent), to: Some(file), steps, by, yes } = args else {
+    let RolloutArgs { agent: Some(agent), to: Some(file), steps, by, shadow, with_cases, yes } = args else {
         let how = "name the agent, and the file of its new version: `althing rollout AGENT --to FILE`";
         return Err(Failure::usage(how));
     };
     let mut to = agent_file::read(file)?;
+    let cases = with_cases.as_deref().map(trial::read_cases).transpose()?;
     let (client, path) = (at.connect().await?, path(agent));
     let changes = compared(&client, &format!("{path}/changes"), &mut to, (*yes, "begin"), out).await?;
     let by = match by {
         RolloutBy::Call => RolloutUnit::Call,
         RolloutBy::Caller => RolloutUnit::Caller,
     };
-    let request = RolloutRequest { to, steps: steps.clone(), by };
+    let request = RolloutRequest { to, steps: steps.clone(), by, shadow: *shadow, cases };
     let status: RolloutStatus = client.ask(&path, &request).await?;
     out.show(&status, |status| {
         let changed = changed(&changes);
@@ -85,11 +89,51 @@ fn shown(status: &RolloutStatus) -> String {
     };
     let rows: Vec<Vec<String>> = status.signals.iter().map(cells).collect();
     told += &format!("\n{}", table(&["calls that", "stable", "new"], &rows));
+    if let Some(shadow) = &status.shadow {
+        told += &format!("\n{}\n", shadow_words(shadow));
+    }
+    if let Some(RolloutCases { stable, stable_wrong, new, new_wrong }) = &status.cases {
+        told += &format!(
+            "\ncases: {stable_wrong} of {stable} wrong with the stable version, {new_wrong} of {new} with the new one\n"
+        );
+    }
+    told += &effects(status);
     told + &format!("\nevidence that it is worse: {:.1}; at {:.0} it goes back", status.one_in, status.limit)
+}
+
+/// What came of the copies of calls.
+fn shadow_words(shadow: &RolloutShadow) -> String {
+    let RolloutShadow { calls, bad, differing, live_calls, live_bad, alike, .. } = shadow;
+    let told = format!(
+        "copies that nobody heard: {calls}, of which {bad} failed and {differing} were answered in another way than by \
+         the stable version"
+    );
+    match alike {
+        // So rarely chance looks like this that it is worth a look.
+        Some(alike) if *alike < ALIKE_MIN => format!(
+            "{told}\nit behaves in another way where it is heard: {live_bad} of its {live_calls} own calls failed, \
+             which chance makes of the same behaviour once in {:.0} rollouts",
+            1.0 / (*alike).max(f64::MIN_POSITIVE)
+        ),
+        _ => told,
+    }
+}
+
+/// By which tools the new version may have changed something.
+fn effects(status: &RolloutStatus) -> String {
+    if status.effects.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> =
+        status.effects.iter().map(|effect| vec![effect.tool.clone(), effect.calls.to_string()]).collect();
+    format!("\n{}", table(&["it may have changed something by", "calls"], &rows))
 }
 
 fn state(status: &RolloutStatus) -> String {
     match status.state {
+        RolloutState::Running if status.shadow.as_ref().is_some_and(|shadow| shadow.running) => {
+            "is given copies of all calls, and nobody hears what it answers".to_owned()
+        }
         RolloutState::Running => format!("has {} % of new {}", status.new.share_percent, status.by.words()),
         RolloutState::WentBack => "went back, and is not tried again".to_owned(),
         state => format!("was {}", state.words()),
@@ -115,6 +159,7 @@ fn versions(status: &RolloutStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use althing_api::RolloutEffect;
     use clap::Parser as _;
 
     use super::*;
@@ -135,7 +180,8 @@ mod tests {
             panic!("it begins one")
         };
         assert_eq!((begin.agent.as_deref(), begin.steps.as_slice()), (Some("shop"), &[5, 25, 50, 100][..]));
-        assert_eq!((begin.by, begin.yes), (RolloutBy::Call, false));
+        assert_eq!((begin.by, begin.shadow, begin.yes), (RolloutBy::Call, false, false));
+        assert!(read(&["shop", "--to", "f", "--shadow"]).expect("it is read").begin.shadow);
         let begin = read(&["shop", "--to", "f", "--steps", "50,100", "--by", "caller"]).expect("it is read").begin;
         assert_eq!((begin.steps.as_slice(), begin.by), (&[50, 100][..], RolloutBy::Caller));
         let shown = read(&["show", "shop"]).expect("it is read").work;
@@ -167,6 +213,9 @@ mod tests {
             one_in: 31.7,
             limit: 20.0,
             signals: vec![RolloutSignal { what, stable_calls: 171, stable_bad: 0, new_calls: 9, new_bad: 9 }],
+            shadow: None,
+            cases: Some(RolloutCases { stable: 9, stable_wrong: 1, new: 9, new_wrong: 4 }),
+            effects: vec![RolloutEffect { tool: "mail/send".to_owned(), calls: 4_711 }],
             went_back: Vec::new(),
         };
         let told = shown(&status);
@@ -178,6 +227,10 @@ mod tests {
             "0 of 171",
             "9 of 9",
             "worse: 31.7; at 20 it goes back",
+            "cases: 1 of 9 wrong with the stable version, 4 of 9 with the new one",
+            "IT MAY HAVE CHANGED SOMETHING BY",
+            "mail/send",
+            "4711",
         ] {
             assert!(told.contains(words), "{words} in {told}");
         }
@@ -186,5 +239,22 @@ mod tests {
         let told = shown(&status);
         assert!(told.starts_with("shop: the new version has 5 % of new conversations\n"), "{told}");
         assert!(told.contains("steps: 5, 100 % of the conversations; 9 calls"), "{told}");
+        let shadow = RolloutShadow {
+            running: true,
+            calls: 70,
+            bad: 0,
+            differing: 6,
+            live_calls: 9,
+            live_bad: 9,
+            alike: Some(0.001),
+        };
+        status.shadow = Some(shadow.clone());
+        let told = shown(&status);
+        assert!(told.starts_with("shop: the new version is given copies of all calls"), "{told}");
+        assert!(told.contains("copies that nobody heard: 70, of which 0 failed and 6 were answered"), "{told}");
+        assert!(told.contains("9 of its 9 own calls failed") && told.contains("once in 1000 rollouts"), "{told}");
+        status.shadow = Some(RolloutShadow { running: false, alike: Some(0.4), ..shadow });
+        let told = shown(&status);
+        assert!(told.starts_with("shop: the new version has 5 %") && !told.contains("where it is heard"), "{told}");
     }
 }

@@ -77,7 +77,8 @@ fn verification(totals: VerificationTotals) -> Option<String> {
     let VerificationTotals { silent, refused } = totals;
     (silent + refused != 0).then(|| {
         format!(
-            "L6 verification   {silent} turns may have failed in silence, {refused} answers were refused: `althing ps`"
+            "L6 verification   {silent} turns may have failed in silence, {refused} answers or outputs were refused: \
+             `althing ps`"
         )
     })
 }

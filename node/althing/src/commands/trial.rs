@@ -1,15 +1,16 @@
-//! `althing test`, `althing case` and `althing replay`
+//! `althing test`, `althing compare`, `althing case` and `althing replay`
 
 use std::io::Write as _;
 use std::path::Path;
 
 use althing_api::{
-    LiveTest, ReplayRequest, TaskCase, TaskReplay, TestOutcome, TestReply, TestRequest, UPLOAD_FILE_BYTES_MAX,
+    ComparisonReply, ComparisonRequest, ComparisonVerdict, LiveTest, ReplayRequest, TaskCase, TaskReplay, TestOutcome,
+    TestReply, TestRequest, UPLOAD_FILE_BYTES_MAX,
 };
 use althing_store::file::{read_bytes, read_text};
 use althing_verification::machine::cases::{CASES_BYTES_MAX, Cases};
 
-use crate::args::{Case, CaseArgs, Test};
+use crate::args::{Case, CaseArgs, Compare, Test};
 use crate::commands::agent::escape;
 use crate::commands::{Out, plain};
 use crate::exit::{Failure, code};
@@ -19,9 +20,14 @@ use crate::paths::Paths;
 const NO_TAPE: &str = "the task has no tape: the case has its input and its answer alone, and runs with --live. With `record: tape` in its \
      agent's contract, the next task has one";
 
+/// The text of a file of cases.
+pub fn read_cases(file: &Path) -> Result<String, Failure> {
+    read_text(file, UPLOAD_FILE_BYTES_MAX as u64).map_err(|error| wrong(file, &error))
+}
+
 /// Tests an agent; exits with a code of its own where it cannot be told whether it passes.
 pub async fn test(at: &Paths, test: &Test, out: &Out) -> Result<(), Failure> {
-    let cases = read_text(&test.cases, UPLOAD_FILE_BYTES_MAX as u64).map_err(|error| wrong(&test.cases, &error))?;
+    let cases = read_cases(&test.cases)?;
     let request = TestRequest {
         agent: test.agent.clone(),
         cases,
@@ -41,6 +47,32 @@ pub async fn test(at: &Paths, test: &Test, out: &Out) -> Result<(), Failure> {
         TestOutcome::Pass => Ok(()),
         TestOutcome::Fail => Err(Failure::shown(code::FAILED)),
         TestOutcome::Undecided => Err(Failure::shown(code::UNDECIDED)),
+    }
+}
+
+/// Compares two versions; exits with a code of its own where it cannot be told whether the newer one is worse.
+pub async fn compare(at: &Paths, compare: &Compare, out: &Out) -> Result<(), Failure> {
+    let cases = read_text(&compare.cases, UPLOAD_FILE_BYTES_MAX as u64);
+    let cases = cases.map_err(|error| wrong(&compare.cases, &error))?;
+    let request = ComparisonRequest {
+        before: compare.before.clone(),
+        after: compare.after.clone(),
+        cases,
+        runs: Some(compare.runs),
+        margin: Some(compare.margin),
+        seed: Some(compare.seed),
+        slices: compare.slice.clone(),
+        scores: compare.scores,
+        scorer: Some(compare.scorer.clone()),
+        live: compare.live.then(|| LiveTest { test_servers: compare.test_server.clone() }),
+    };
+    let asked = at.connect().await?.ask("/comparisons", &request).await;
+    let reply: ComparisonReply = asked.map_err(|error| Failure::from(error).in_file(&compare.cases))?;
+    out.show(&reply.report, |_| reply.table.clone());
+    match reply.report.verdict {
+        ComparisonVerdict::Better | ComparisonVerdict::NoWorse => Ok(()),
+        ComparisonVerdict::Worse => Err(Failure::shown(code::FAILED)),
+        ComparisonVerdict::Undecided => Err(Failure::shown(code::UNDECIDED)),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::paths::Paths;
 pub async fn run(at: &Paths, asked: &Verification, out: &Out) -> Result<(), Failure> {
     match asked {
         Verification::Test(test) => trial::test(at, test, out).await,
+        Verification::Compare(compare) => trial::compare(at, compare, out).await,
         Verification::Case(case) => trial::case(at, case, out).await,
         Verification::Replay { task } => trial::replay(at, task, out).await,
         Verification::Verdict { task } => verdict::run(at, task, out).await,

@@ -103,7 +103,7 @@ impl Traces {
     /// What this node has of a task, or else one of its owner's.
     async fn told(&self, task: &str, agent: Option<&str>) -> Result<(PublicKey, RunsAnswer), NoAnswer> {
         let me = self.communication.network().local();
-        match self.calls.hosting().runs(task) {
+        match self.calls.hosting().own_tasks().runs(task) {
             Ok(runs) => return Ok((me, runs.into())),
             Err(StepsError::NoTask { .. }) => {}
             Err(error) => return Err(NoAnswer::Damaged(error)),

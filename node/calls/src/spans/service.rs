@@ -106,7 +106,7 @@ impl TraceService {
         if !is_task(&question.task) {
             return Err(invalid("that is no id of a task".to_owned()));
         }
-        let answer = match self.hosting.runs(&question.task) {
+        let answer = match self.hosting.own_tasks().runs(&question.task) {
             Ok(runs) => RunsAnswer::from(runs),
             Err(StepsError::NoTask { .. }) => RunsAnswer::default(),
             Err(error) => return Err((SERVER_ERROR, None, error.to_string())),

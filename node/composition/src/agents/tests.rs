@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use althing_calls::AgentCaller;
@@ -163,7 +163,9 @@ async fn what_runs_once_is_not_started_again() {
     publish::write(node.store.as_ref(), &left).await.expect("written");
     node.agents.start_stored().await.expect("as a new start does");
     assert!(
-        known(&node, "killed").is_none() && node.agents.status("killed").is_none() && node.agents.failed().is_empty()
+        known(&node, "killed").is_none()
+            && node.agents.status("killed").is_none()
+            && node.agents.starts.failed().is_empty()
     );
     node.shut_down().await;
 }
@@ -214,12 +216,12 @@ async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
     node.agents.remove("helper").await.expect("it is removed");
     publish::write(node.store.as_ref(), &without).await.expect("written");
     node.agents.start_stored().await.expect("as a new start does");
-    assert_eq!(node.agents.starting().get("helper"), Some(&"srt"), "it is not started yet");
-    assert!(node.agents.failed().is_empty(), "and has not failed");
+    assert_eq!(node.agents.starts.starting().get("helper"), Some(&"srt"), "it is not started yet");
+    assert!(node.agents.starts.failed().is_empty(), "and has not failed");
     node.agents.retry_failed().await.expect("it is tried");
-    assert!(node.agents.starting().is_empty(), "it was started");
+    assert!(node.agents.starts.starting().is_empty(), "it was started");
     assert!(node.agents.status("helper").is_none(), "it does not run");
-    let why = node.agents.failed()["helper"].clone();
+    let why = node.agents.starts.failed()["helper"].clone();
     assert_eq!(why, NodeError::ToolsUnknown("helper".to_owned()).to_string());
     node.shut_down().await;
 }
@@ -400,6 +402,6 @@ async fn an_agent_that_runs_is_ready_once_it_can_be_found() {
     let state = || node.agents.status("helper").map(|status| status.state);
     assert_eq!(state(), Some(AgentState::Starting));
     let added = node.agents.signed(file, folder.path(), Stay::UntilRemoved).expect("it is signed");
-    node.agents.publish(&added).expect("it is published");
+    tools::publish_agent(&node.agents, &added).expect("it is published");
     assert_eq!(state(), Some(AgentState::Ready));
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use althing_discovery::LocalAgent;
 use althing_execution::{BoundTool, Containment, containment_of};
 use althing_td::words::{id, line, text};
 use althing_td::{
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Agents;
+use crate::agent_versions::bound_tools;
 use crate::error::NodeError;
 use crate::identity::Identity;
 use crate::publish::{self, StoredAgent};
@@ -190,10 +192,25 @@ impl Exposing {
     }
 }
 
+/// Makes fresh evidence for an agent and hands it to L3.
+pub(super) fn publish_agent(agents: &Agents, added: &StoredAgent) -> Result<(), NodeError> {
+    let name = added.file.name.as_str();
+    let (tools, known) = (bound_tools(&agents.host, name), containment_of(&agents.host, name));
+    let described = agents.exposing.described(added, (&tools, &known), &agents.identity, agents.clock.now_ms())?;
+    let (verified, description) = described.evidence(
+        &agents.identity.owner(),
+        agents.identity.key.public(),
+        agents.identity.network(),
+        agents.clock.now_ms(),
+    )?;
+    agents.discovery.host(LocalAgent { verified, description, exposure: added.file.exposure });
+    Ok(())
+}
+
 /// Publishes an agent again if its tools, or how its programs are contained, are not what its description says.
 async fn changed(agents: &Agents, name: &str) -> Result<(), NodeError> {
     let is_current =
-        || agents.exposing.is_current(name, &agents.bound_tools(name), &containment_of(&agents.host, name));
+        || agents.exposing.is_current(name, &bound_tools(&agents.host, name), &containment_of(&agents.host, name));
     if is_current() {
         return Ok(());
     }
@@ -203,7 +220,7 @@ async fn changed(agents: &Agents, name: &str) -> Result<(), NodeError> {
         return Ok(());
     }
     match publish::all(agents.store.as_ref())?.iter().find(|added| added.file.name == name) {
-        Some(added) => agents.publish(added),
+        Some(added) => publish_agent(agents, added),
         None => Ok(()),
     }
 }

@@ -66,7 +66,7 @@ impl Orders {
                 }
                 // What was not wanted may be wanted now.
                 changed = keys.changed() => match changed {
-                    Ok(()) => self.skipped().clear(),
+                    Ok(()) => self.queue().skipped().clear(),
                     Err(_) => return std::future::pending().await,
                 },
                 _ = again.tick() => {
@@ -98,12 +98,12 @@ impl Orders {
             unknown += 1;
             match receive_one(self, order, from, is_push).await {
                 Ok(Some(true)) => {}
-                Ok(Some(false)) => self.skip(digest),
+                Ok(Some(false)) => self.queue().skip(digest),
                 // It is asked for again.
                 Ok(None) => unknown -= 1,
                 Err(reason) => {
                     tracing::debug!(peer = %from, %reason, "an order is not accepted");
-                    self.skip(digest);
+                    self.queue().skip(digest);
                 }
             }
         }
@@ -135,7 +135,7 @@ fn on_connected<'a>(orders: &'a Orders, communication: &'a Communication, peer: 
 /// Asks a peer for what this node does not know. False when it could not be asked.
 async fn compare(orders: &Orders, communication: &Communication, peer: PublicKey) -> bool {
     for _ in 0..ROUNDS {
-        let known: BTreeSet<Digest> = orders.book().digests().union(&orders.skipped()).copied().collect();
+        let known: BTreeSet<Digest> = orders.book().digests().union(&orders.queue().skipped()).copied().collect();
         let request = Request { deadline: Some(TIMEOUT), ..Request::new("compare", encode_known(&known)) };
         match communication.call(peer, ORDERS_PROTOCOL, request).await {
             Ok(body) => match orders.receive(peer, &body, false).await {
@@ -161,7 +161,7 @@ async fn compare(orders: &Orders, communication: &Communication, peer: PublicKey
 /// Pushes what is new to all connected peers, each what it may hear.
 fn push<'a>(orders: &'a Orders, communication: &'a Communication) -> BoxFuture<'a, GossipEnd> {
     async move {
-        let (fresh, passing) = orders.take_news();
+        let (fresh, passing) = orders.queue().take();
         let news = |is_own: bool| {
             let mut news = orders.book().news(is_own, |digest| fresh.contains(digest));
             passing.iter().for_each(|order| news.add(order.clone()));
@@ -204,8 +204,9 @@ async fn receive_one(
     }
     // Others may use what nobody uses here.
     let body = &proven.order.body;
-    if body.is_public() && proven.log.accepts(proven.order.signer, orders.now_ms()).is_ok() {
-        orders.pass_on(order);
+    let is_told = body.is_public() && proven.log.accepts(proven.order.signer, orders.now_ms()).is_ok();
+    if is_told && orders.queue().pass_on(order) {
+        orders.wake();
     }
     Ok(Some(false))
 }

@@ -3,20 +3,20 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use althing_communication::{Communication, Priority, Request, WallClock};
 use althing_governance::machine::orders::{
     ORDERS_OF_OTHERS_MAX, ORDERS_OWN_MAX, OrderBook, OrderNews, ProvenOrder, SignedOrder,
 };
-use althing_protocol::keyring::{Origin, REFUSED_MAX};
+use althing_protocol::keyring::Origin;
 use althing_protocol::object::{self, OrderSubject, OrderWord, OwnerOrder};
-use althing_protocol::{AgentId, Digest, PublicKey, PublisherId};
+use althing_protocol::{AgentId, PublicKey, PublisherId};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use tokio::sync::watch;
 
+use super::news_queue::NewsQueue;
 use super::port::PolicySetPort;
 use super::rates::SignatureRates;
 use crate::error::NodeError;
@@ -24,30 +24,17 @@ use crate::owner::Owner;
 
 /// Orders that are kept, with the keys that prove them.
 pub const ORDERS: Family = Family("governance.orders");
-/// The serial of the order about a policy set that was followed last.
-pub const FOLLOWED: Family = Family("governance.followed");
-/// Its key.
-const POLICY_SET: &[u8] = b"policy set";
 /// The stream protocol of orders.
 pub const ORDERS_PROTOCOL: &str = "/althing/orders/1";
 
 /// How long an order of this node's may take to reach another node of its owner that is connected.
 const TELL_OWN: Duration = Duration::from_secs(2);
-/// Orders that wait to be passed on, which are not kept here.
-const PASSING_MAX: usize = 64;
 
 /// Which of the owner's connected nodes heard an order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OrderReport {
     /// Each of them, and why it did not hear it, if it did not.
     pub nodes: Vec<(PublicKey, Result<(), String>)>,
-}
-
-/// Orders that others use, and that are passed on once.
-#[derive(Debug, Default)]
-struct PassingOrders {
-    seen: BTreeSet<Digest>,
-    queue: Vec<SignedOrder>,
 }
 
 /// The orders that this node knows.
@@ -57,11 +44,7 @@ pub struct Orders {
     store: Arc<dyn Store>,
     clock: WallClock,
     communication: OnceLock<Communication>,
-    /// Those that peers were not told yet.
-    fresh: Mutex<BTreeSet<Digest>>,
-    passing: Mutex<PassingOrders>,
-    /// Those that are not asked for again, since nothing of their publishers is in use here, or since they do not count.
-    skipped: Mutex<BTreeSet<Digest>>,
+    queue: NewsQueue,
     rates: SignatureRates,
     /// Rises with each order that counts.
     changed: watch::Sender<u64>,
@@ -83,28 +66,18 @@ impl Orders {
                 why: why.to_string(),
             })?;
         }
-        let followed = store.read(FOLLOWED, POLICY_SET)?.map(|row| {
-            let serial = <[u8; 8]>::try_from(row.as_slice()).map(u64::from_be_bytes);
-            // Else an older set could take the place of a newer one.
-            serial.map_err(|_| NodeError::Orders {
-                of: "the policy set that was followed last".to_owned(),
-                why: "its serial has 8 bytes: restore the node's data folder from a backup".to_owned(),
-            })
-        });
-        let followed = followed.transpose()?;
+        let sets = PolicySetPort::open(store.clone())?;
         Ok(Orders {
             book: RwLock::new(book),
             owner,
             store,
             clock,
             communication: OnceLock::new(),
-            fresh: Mutex::default(),
-            passing: Mutex::default(),
-            skipped: Mutex::default(),
+            queue: NewsQueue::default(),
             rates: SignatureRates::default(),
             changed: watch::Sender::new(0),
             writing: tokio::sync::Mutex::default(),
-            sets: PolicySetPort::new(followed),
+            sets,
         })
     }
 
@@ -117,21 +90,9 @@ impl Orders {
         self.book.read().expect("no holder of the orders panics")
     }
 
-    fn fresh(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
-        self.fresh.lock().expect("no holder of the news panics")
-    }
-
-    fn passing(&self) -> MutexGuard<'_, PassingOrders> {
-        self.passing.lock().expect("no holder of what is passed on panics")
-    }
-
-    pub(super) fn skipped(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
-        self.skipped.lock().expect("no holder of what is skipped panics")
-    }
-
-    /// What peers were not told yet, and what is passed on to them, from which both are gone then.
-    pub(super) fn take_news(&self) -> (BTreeSet<Digest>, Vec<SignedOrder>) {
-        (std::mem::take(&mut *self.fresh()), std::mem::take(&mut self.passing().queue))
+    /// What peers are still to be told.
+    pub(super) fn queue(&self) -> &NewsQueue {
+        &self.queue
     }
 
     /// Whose node it is.
@@ -147,20 +108,6 @@ impl Orders {
     /// The policy sets of the node.
     pub(super) fn sets(&self) -> &PolicySetPort {
         &self.sets
-    }
-
-    /// The order of that serial was followed, or a set that is newer was put in force here: it is not followed again, after a restart
-    /// neither.
-    pub(super) async fn follow(&self, serial: u64) {
-        if self.sets.is_followed(serial) {
-            return;
-        }
-        self.sets.follow(serial);
-        let mut batch = Batch::new();
-        batch.put(FOLLOWED, POLICY_SET, serial.to_be_bytes());
-        if let Err(error) = self.store.write(batch, Durability::Synced).await {
-            tracing::error!(%error, serial, "that a policy set was taken over could not be written");
-        }
     }
 
     /// The time of day, Unix milliseconds.
@@ -237,7 +184,7 @@ impl Orders {
             let OwnerOrder { publisher, subject, serial, .. } = proven.order.body.clone();
             if matches!(subject, OrderSubject::PolicySet(_)) && self.sets.is_followed(serial) {
                 // It says nothing new.
-                self.follow(serial.saturating_add(1)).await;
+                self.sets.follow(serial.saturating_add(1)).await;
             }
             // Each node of the owner signs the same.
             let body = OwnerOrder::new(publisher, subject, serial.saturating_add(1));
@@ -255,7 +202,7 @@ impl Orders {
             return Ok(false);
         }
         tracing::info!(about = proven.row_key(), "an owner gave an order");
-        self.fresh().insert(digest);
+        self.queue.push(digest);
         self.wake();
         let _writing = self.writing.lock().await;
         let current = self.book().current(&proven).map(|current| SignedOrder::of(current).encode());
@@ -289,27 +236,5 @@ impl Orders {
     /// Whether so many signatures are verified for a stranger now.
     pub(super) fn admits(&self, origin: &Origin, signatures: usize) -> bool {
         self.rates.admits(origin, signatures)
-    }
-
-    /// Remembers an order that is not asked for again for a while.
-    pub(super) fn skip(&self, digest: Digest) {
-        let mut skipped = self.skipped();
-        if skipped.len() >= REFUSED_MAX {
-            skipped.clear();
-        }
-        skipped.insert(digest);
-    }
-
-    /// Passes an order on that is not for this node, once.
-    pub(super) fn pass_on(&self, order: &SignedOrder) {
-        let mut passing = self.passing();
-        if passing.seen.len() >= REFUSED_MAX {
-            passing.seen.clear();
-        }
-        if passing.queue.len() < PASSING_MAX && passing.seen.insert(order.digest()) {
-            passing.queue.push(order.clone());
-            drop(passing);
-            self.wake();
-        }
     }
 }

@@ -73,7 +73,7 @@ impl Orders {
         let loaded = load.await?;
         let ordered = self.book().policy_set();
         if let Some((_, serial)) = ordered {
-            self.follow(serial).await;
+            self.sets().follow(serial).await;
         }
         Ok(loaded)
     }
@@ -115,7 +115,7 @@ impl Orders {
         let ordered = self.book().policy_set();
         let Some((wanted, serial)) = ordered else { return };
         if sets.in_force() == Some(wanted) {
-            self.follow(serial).await;
+            self.sets().follow(serial).await;
             return;
         }
         if self.sets().is_followed(serial) || self.sets().failure().is_some_and(|(digest, _)| digest == wanted) {
@@ -129,7 +129,7 @@ impl Orders {
         let Some(text) = text else { return };
         match sets.load(text).await {
             Ok(()) => {
-                self.follow(serial).await;
+                self.sets().follow(serial).await;
                 self.sets().set_failure(None);
                 tracing::info!(digest = hex(&wanted), serial, "the owner's newer policy set is in force");
             }

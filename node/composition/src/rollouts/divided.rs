@@ -20,6 +20,13 @@ impl CallKey {
     }
 }
 
+/// By what the end of a call is counted, and that of its shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tickets {
+    pub call: Ticket,
+    pub shadow: Option<Ticket>,
+}
+
 /// An agent whose calls are divided between versions.
 pub(super) struct AgentRollout {
     pub name: String,
@@ -32,7 +39,7 @@ struct State {
     versions: Versions,
     /// What the files of the versions say that they are.
     names: BTreeMap<Digest, Arc<str>>,
-    tickets: BTreeMap<CallKey, (Ticket, Arc<str>)>,
+    tickets: BTreeMap<CallKey, (Tickets, Arc<str>)>,
     /// Those in the order in which they were given out.
     given: VecDeque<CallKey>,
     /// Why versions do not run that should.
@@ -69,17 +76,31 @@ impl AgentRollout {
         let mut state = self.state();
         let route = state.versions.route(call);
         let version = state.names.get(&route.version).cloned();
-        if let (Some(ticket), Some(version)) = (route.ticket, &version) {
-            state.give(key, ticket, version.clone());
+        if let (Some(call), Some(version)) = (route.ticket, &version) {
+            let shadow = route.shadow.map(|(_, shadow)| shadow);
+            state.give(key, Tickets { call, shadow }, version.clone());
         }
         (version, route)
     }
 
     /// By what the end of a call is counted that this version answered.
-    pub fn take_ticket(&self, key: CallKey, version: &str) -> Option<Ticket> {
-        let (ticket, given_to) = self.state().tickets.remove(&key)?;
+    pub fn take_tickets(&self, key: CallKey, version: &str) -> Option<Tickets> {
+        let (tickets, given_to) = self.state().tickets.remove(&key)?;
         // Another one answered where that one did not run.
-        (*given_to == *version).then_some(ticket)
+        (*given_to == *version).then_some(tickets)
+    }
+
+    /// What the file of the version says that it is that is or was tried.
+    pub fn tried(&self) -> Option<Arc<str>> {
+        let state = self.state();
+        state.names.get(&state.versions.rollout()?.plan().to).cloned()
+    }
+
+    /// Whether each call is given to the new version too now.
+    pub fn has_shadows(&self) -> bool {
+        let state = self.state();
+        let rollout = state.versions.rollout().filter(|rollout| rollout.phase() == Phase::Running);
+        rollout.is_some_and(|rollout| rollout.plan().is_shadow(rollout.stage()))
     }
 
     /// Whether a version may answer; of those that are not known here nothing is said.
@@ -124,8 +145,8 @@ impl AgentRollout {
 }
 
 impl State {
-    fn give(&mut self, key: CallKey, ticket: Ticket, version: Arc<str>) {
-        if self.tickets.insert(key, (ticket, version)).is_none() {
+    fn give(&mut self, key: CallKey, tickets: Tickets, version: Arc<str>) {
+        if self.tickets.insert(key, (tickets, version)).is_none() {
             self.given.push_back(key);
         }
         while self.given.len() > TICKETS_MAX {

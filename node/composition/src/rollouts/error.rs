@@ -33,6 +33,14 @@ pub enum RolloutError {
         /// What became of it.
         why: String,
     },
+    /// What it does beside the tasks could have effects.
+    #[error("the new version of {agent:?} was not begun, as it can have no shadow, and no cases: {why}")]
+    NoShadow {
+        /// The agent that it is about.
+        agent: String,
+        /// Why not.
+        why: String,
+    },
     /// Nothing was begun.
     #[error("no rollout of {0:?} was begun on this node")]
     Unknown(String),
@@ -64,6 +72,7 @@ impl RolloutError {
         match self {
             RolloutError::OtherName { .. }
             | RolloutError::HardRealTime(_)
+            | RolloutError::NoShadow { .. }
             | RolloutError::Unreadable { .. }
             | RolloutError::Order(OrderError::Same | OrderError::Plan(_)) => Kind::Invalid,
             RolloutError::SameVersion { .. } | RolloutError::Order(OrderError::UnderWay) => Kind::Conflict,

@@ -9,15 +9,18 @@ mod node_rollouts;
 mod orders;
 mod report;
 mod rows;
+mod shadow_runs;
+mod shadows;
 mod version;
 
 pub use error::RolloutError;
-pub use node_rollouts::Rollouts;
+pub use node_rollouts::{CaseResult, Rollouts};
 pub use orders::{RolloutPlan, RolloutUnit, abort, begin, changes, promote};
 pub(crate) use orders::{follow, start_others};
-pub use report::{RolloutPhase, RolloutReport, SignalReport, VersionReport, report, shares};
+pub use report::{RolloutPhase, RolloutReport, ShadowReport, SignalReport, VersionReport, report, shares};
 pub use rows::stored_agents;
 pub(crate) use rows::{ROLLOUT_CONVERSATIONS, ROLLOUTS};
+pub(crate) use shadow_runs::follow_shadows;
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use althing_calls::{CountOutcomes, NewCall, TurnCourse, TurnOutcome, Versions};
 use althing_communication::WallClock;
 use althing_protocol::{AgentId, AgentRef, PublisherId};
 use althing_store::{Batch, Durability, Store};
-use althing_verification::machine::rollout::{Breach, Call, Change, Conversation, OrderError, Outcome, Ticket};
+use althing_verification::machine::rollout::{
+    Breach, Call, Change, Conversation, OrderError, Outcome, Rollout, Ticket,
+};
+use althing_verification::machine::tape::turn_output;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
@@ -17,12 +21,22 @@ use tokio::sync::Notify;
 use super::divided::{AgentRollout, CallKey};
 use super::error::RolloutError;
 use super::rows::{self, ROLLOUTS};
+use super::shadows::{ShadowTurn, Shadows};
 use crate::error::NodeError;
 use crate::publish::StoredAgent;
 
 /// Conversations of which is noted when they began; those that begin when there are so many stay with the stable version, and
 /// are not counted.
 const CONVERSATIONS_MAX: usize = 65_536;
+
+/// What came of a labelled case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaseResult {
+    /// Whether its answer is what was wanted.
+    pub is_right: bool,
+    /// How long its first words took, milliseconds, where that was measured.
+    pub first_token_ms: Option<u64>,
+}
 
 /// The agents of a node that are here in several versions.
 pub struct Rollouts {
@@ -32,6 +46,8 @@ pub struct Rollouts {
     /// Those whose calls are divided now. All others cost one look here.
     divided: RwLock<BTreeMap<AgentId, Arc<AgentRollout>>>,
     conversations: AtomicUsize,
+    /// Turns that the new version is given too.
+    shadows: Shadows,
     /// Something was decided.
     changed: Notify,
 }
@@ -55,6 +71,7 @@ impl Rollouts {
             owner,
             divided: RwLock::new(divided),
             conversations: AtomicUsize::new(conversations),
+            shadows: Shadows::default(),
             changed: Notify::new(),
         })
     }
@@ -89,6 +106,11 @@ impl Rollouts {
     /// Done when something was decided since it was asked last.
     pub(super) async fn decided(&self) {
         self.changed.notified().await;
+    }
+
+    /// The turns that wait for their shadow.
+    pub(super) fn shadows(&self) -> &Shadows {
+        &self.shadows
     }
 
     /// Where it is kept.
@@ -189,25 +211,72 @@ impl Rollouts {
         version
     }
 
-    /// Counts what came of a call.
-    async fn note(&self, divided: &AgentRollout, outcome: TurnOutcome) {
+    /// Counts what came of a call, and gives it to the new version too where that has a shadow of it.
+    async fn note(&self, divided: &Arc<AgentRollout>, outcome: TurnOutcome) {
         let key = CallKey::of(&outcome.caller, &outcome.context, &outcome.message);
-        let Some(ticket) = divided.take_ticket(key, &outcome.agent.version) else { return };
-        let Some(came) = came_of(&outcome) else { return };
+        let tickets = divided.take_tickets(key, &outcome.agent.version);
+        let counted = tickets.zip(counted(outcome.course, outcome.first));
+        let shadow = counted.and_then(|(tickets, _)| tickets.shadow).zip(outcome.copy);
+        if let Some((ticket, copied)) = shadow {
+            let (copy, task) = *copied;
+            let answered = turn_output("", &task);
+            self.shadows.push(ShadowTurn { divided: divided.clone(), ticket, copy, answered });
+        }
+        let is_tried = divided.tried().is_some_and(|tried| tried == outcome.agent.version);
+        let effects = if is_tried { outcome.effects } else { Vec::new() };
+        let counted = counted.map(|(tickets, came)| (tickets.call, came));
+        self.add(divided, counted, &effects).await;
+    }
+
+    /// The two versions of an agent whose rollout is under way: stable, and the new one.
+    #[must_use]
+    pub fn versions(&self, agent: &str) -> Option<[AgentRef; 2]> {
+        let divided = self.named(agent).filter(|divided| divided.is_running())?;
+        let stable = divided.name_of(divided.versions().stable())?;
+        let id = AgentId::new(self.owner, agent).ok()?;
+        Some([AgentRef { id: id.clone(), version: stable }, AgentRef { id, version: divided.tried()? }])
+    }
+
+    /// Counts a labelled case that both versions were given, if the rollout is under way still: what came of it with stable, and
+    /// with the new one.
+    pub async fn count_case(&self, agent: &str, came: [CaseResult; 2]) {
+        let Some(divided) = self.named(agent) else { return };
+        let Some(tickets) = divided.versions().case_tickets() else { return };
+        for (ticket, CaseResult { is_right, first_token_ms }) in tickets.into_iter().zip(came) {
+            let came = Outcome { is_error: !is_right, first_token_ms, ..Outcome::default() };
+            self.add(&divided, Some((ticket, came)), &[]).await;
+        }
+    }
+
+    /// Counts what came of a shadow.
+    pub(super) async fn count_shadow(&self, divided: &AgentRollout, ticket: Ticket, came: Outcome) {
+        self.add(divided, Some((ticket, came)), &[]).await;
+    }
+
+    async fn add(&self, divided: &AgentRollout, counted: Option<(Ticket, Outcome)>, effects: &[String]) {
+        if counted.is_none() && effects.is_empty() {
+            return;
+        }
         let _deciding = divided.deciding.lock().await;
         if !self.is_current(divided) {
             return;
         }
-        if let Err(error) = self.decide(divided, ticket, &came).await {
+        if let Err(error) = self.decide(divided, counted, effects).await {
             tracing::error!(agent = divided.name, %error, "what was decided of a rollout is not on disk");
         }
     }
 
     /// Called while nothing else is decided.
-    async fn decide(&self, divided: &AgentRollout, ticket: Ticket, came: &Outcome) -> Result<(), NodeError> {
+    async fn decide(
+        &self,
+        divided: &AgentRollout,
+        counted: Option<(Ticket, Outcome)>,
+        effects: &[String],
+    ) -> Result<(), NodeError> {
         let mut versions = divided.versions();
-        let change = versions.outcome(ticket, came, self.clock.now_ms());
-        let Some(change) = change else {
+        let has_effects = versions.note_effects(effects);
+        let change = counted.and_then(|(ticket, came)| versions.outcome(ticket, &came, self.clock.now_ms()));
+        let Some(change) = change.or(has_effects.then_some(Change::Evidence)) else {
             divided.set(versions);
             return Ok(());
         };
@@ -226,7 +295,10 @@ impl Rollouts {
         versions.settle();
         divided.set(versions);
         tell(divided, change);
-        self.changed.notify_one();
+        // Nothing is done on evidence alone, and much of it would leave no time for what is.
+        if change != Change::Evidence {
+            self.changed.notify_one();
+        }
         Ok(())
     }
 }
@@ -237,21 +309,27 @@ fn tell(divided: &AgentRollout, change: Change) {
     match change {
         Change::Share(percent) => tracing::info!(agent, percent, "a new version has a larger share of the calls"),
         Change::Promoted => tracing::info!(agent, "a new version has taken the place of the one before"),
-        Change::WentBack(reason) => tracing::warn!(agent, reason = reason.words(), "a new version went back"),
+        Change::WentBack(reason) => {
+            let versions = divided.versions();
+            let effects = versions.rollout().into_iter().flat_map(Rollout::effects);
+            let effects: Vec<String> = effects.map(|(tool, calls)| format!("{tool} {calls}")).collect();
+            tracing::warn!(agent, reason = reason.words(), effects = effects.join(", "), "a new version went back");
+        }
         Change::Evidence => {}
     }
 }
 
-/// What is counted of a turn; nothing of one that says nothing of its version.
-fn came_of(outcome: &TurnOutcome) -> Option<Outcome> {
-    let (is_error, is_refused, breach) = match outcome.course {
+/// What is counted of a turn that went so, and whose first output took that long; nothing of one that says nothing of its version.
+pub(super) fn counted(course: TurnCourse, first: Option<Duration>) -> Option<Outcome> {
+    let (is_error, is_refused, breach) = match course {
         TurnCourse::Good => (false, false, None),
         TurnCourse::Failed => (true, false, None),
+        TurnCourse::Silent => (false, true, None),
         TurnCourse::Refused => (false, true, Some(Breach::Refusal)),
         TurnCourse::Crashed => (true, false, Some(Breach::Crash)),
         TurnCourse::Open => return None,
     };
-    let first_token_ms = outcome.first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX));
+    let first_token_ms = first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX));
     Some(Outcome { is_error, is_refused, first_token_ms, breach, differs: false })
 }
 
@@ -276,6 +354,10 @@ impl Versions for Rollouts {
 impl CountOutcomes for Rollouts {
     fn counts(&self, agent: &AgentId) -> bool {
         self.lock().contains_key(agent)
+    }
+
+    fn copies(&self, agent: &AgentId) -> bool {
+        self.get(agent).is_some_and(|divided| divided.has_shadows())
     }
 
     fn count(&self, outcome: TurnOutcome) -> BoxFuture<'_, ()> {

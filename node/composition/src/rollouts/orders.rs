@@ -18,6 +18,7 @@ use super::divided::AgentRollout;
 use super::error::RolloutError;
 use super::node_rollouts::Rollouts;
 use super::{rows, version};
+use crate::admission::admit_replaced;
 use crate::agents::{self, Agents};
 use crate::agreements::Agreements;
 use crate::blocking::run_blocking;
@@ -46,6 +47,10 @@ pub struct RolloutPlan {
     pub steps: Vec<u8>,
     /// Of what these are shares.
     pub by: RolloutUnit,
+    /// Whether it is given copies of all calls first, without effects and told to nobody.
+    pub shadow: bool,
+    /// Whether both versions are given labelled cases, which are counted with the calls.
+    pub has_cases: bool,
 }
 
 /// What a file that is to be a new version of an agent changes of what was agreed to for that name, or for that file.
@@ -62,7 +67,7 @@ pub fn changes(node: &Node, agent: &str, file: &AgentFile, sources: &[PathBuf]) 
 /// than was agreed to, `agreed` is the digest of what was shown.
 ///
 /// # Errors
-/// [`RolloutError`], [`NodeError::Wider`]; see [`NodeError`].
+/// [`RolloutError`], [`NodeError::Forbidden`], [`NodeError::Wider`]; see [`NodeError`].
 pub async fn begin(
     node: &Node,
     agent: &str,
@@ -78,6 +83,8 @@ pub async fn begin(
     let mut added = node.agents.signed(file, folder, Stay::UntilRemoved)?;
     added.sources = sources.to_vec();
     check(node, &before, &added)?;
+    let id = publish::agent_id(&node.owner(), &added.file)?;
+    admit_replaced((&node.governance, node.revocations.as_ref()), (&id, &added.file), &before.file).await?;
     let rights = Agreements(node.store.as_ref()).changes(&added.file, sources.first())?;
     if rights.wider && agreed != Some(rights.digest.as_str()) {
         return Err(NodeError::Wider(agent.to_owned()));
@@ -88,7 +95,8 @@ pub async fn begin(
         RolloutUnit::Call => Unit::Call,
         RolloutUnit::Caller => Unit::Caller,
     };
-    let plan = Plan { steps: plan.steps, by, first_token_ms: first_token_ms(&before.file), ..Plan::of(to) };
+    let (has_shadow, has_cases, first_token_ms) = (plan.shadow, plan.has_cases, first_token_ms(&before.file));
+    let plan = Plan { steps: plan.steps, by, shadow: has_shadow, first_token_ms, ..Plan::of(to) };
     versions.begin(plan, node.clock.now_ms()).map_err(RolloutError::from)?;
     names.insert(from, before.file.version.as_str().into());
     names.insert(to, added.file.version.as_str().into());
@@ -96,6 +104,13 @@ pub async fn begin(
     node.host.process.agent_files.set(agent, &all);
     let reference = publish::agent_ref(&node.owner(), &added.file)?;
     added.pins = run_beside(node, &reference, &added).await?;
+    let stable = has_cases.then_some(before.file.version.as_str());
+    let rehearsed = stable.into_iter().chain((has_shadow || has_cases).then_some(&*reference.version));
+    let open = rehearsed.map(|version| node.hosting.own_tasks().rehearsal(agent, Some(version))).find_map(Result::err);
+    if let Some(error) = open {
+        stop(node, &reference).await;
+        return Err(RolloutError::NoShadow { agent: agent.to_owned(), why: error.to_string() }.into());
+    }
     let mut batch = rows::change(agent, &versions);
     let written = match rows::put_other(&mut batch, to, &added) {
         Ok(()) => node.store.write(batch, Durability::Synced).await.map_err(NodeError::from),

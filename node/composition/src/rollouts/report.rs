@@ -54,6 +54,21 @@ pub struct SignalReport {
     pub new: (u64, u64),
 }
 
+/// Calls that were given to the new version too, beside the tasks of the node; its answers were told to nobody.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShadowReport {
+    /// Whether that is done now.
+    pub is_running: bool,
+    /// How many ended, and how many of these failed or were refused.
+    pub calls: (u64, u64),
+    /// How many of them were answered in another way than by the stable version.
+    pub differing: u64,
+    /// Calls that it answered itself, and how many of these failed or were refused.
+    pub live: (u64, u64),
+    /// How probable it is that it fails as often where nobody hears it, if what was counted is chance; none before there are both.
+    pub alike: Option<f64>,
+}
+
 /// A rollout: the one that is under way, or the last one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolloutReport {
@@ -77,6 +92,12 @@ pub struct RolloutReport {
     pub limit: f64,
     /// What was counted.
     pub signals: Vec<SignalReport>,
+    /// Its shadows, if it has or had any.
+    pub shadow: Option<ShadowReport>,
+    /// Labelled cases that counted, and those of them that were wrong: of the stable version, and of the new one; none without.
+    pub cases: Option<[(u64, u64); 2]>,
+    /// How many calls of the new version may have changed something, by the names of their tools.
+    pub effects: Vec<(String, u32)>,
     /// Versions that went back and are not tried again: their digests, hexadecimal, and why.
     pub reversals: Vec<(String, String)>,
 }
@@ -140,7 +161,22 @@ fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: Vers
         one_in: rollout.trial().e_worse(plan, rollout.stage()).min(f64::MAX),
         limit: 1.0 / plan.alpha(),
         signals: Signal::ALL.into_iter().filter(is_compared).map(signal).collect(),
+        shadow: plan.shadow.then(|| shadow(rollout)),
+        cases: rollout.cases().map(|cases| cases.map(|tally| (tally.calls, tally.bad))),
+        effects: rollout.effects().map(|(tool, calls)| (tool.to_owned(), calls)).collect(),
         reversals: reversals.map(|(digest, reversal)| (hex(digest), reversal.reason.words())).collect(),
+    }
+}
+
+fn shadow(rollout: &Rollout) -> ShadowReport {
+    let (watched, live) = rollout.watched();
+    let (differing, _) = rollout.differing();
+    ShadowReport {
+        is_running: rollout.phase() == Phase::Running && rollout.plan().is_shadow(rollout.stage()),
+        calls: (watched.calls, watched.bad),
+        differing,
+        live: (live.calls, live.bad),
+        alike: rollout.behaves_alike(),
     }
 }
 

@@ -1,3 +1,5 @@
+mod crashes;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +8,7 @@ use std::time::Duration;
 use althing_calls::{CountOutcomes as _, NewCall, TurnCourse, TurnOutcome, Versions as _};
 use althing_communication::WallClock;
 use althing_protocol::{AgentId, AgentRef, Digest, PublisherId};
-use althing_store::{Batch, Durability, MemoryStore, Range, Store};
+use althing_store::{Batch, Durability, MemoryStore, Range, Store, WriteError};
 use althing_td::AgentFile;
 use althing_verification::machine::rollout::{Phase, Plan, Versions};
 use serde_json::json;
@@ -55,13 +57,18 @@ fn clock() -> WallClock {
 async fn begun(steps: &[u8]) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(&FAMILIES));
     publish::write(store.as_ref(), &stored("1.0.0")).await.expect("it is written");
+    begin_on(store.as_ref(), steps).await.expect("it is written");
+    store
+}
+
+/// Begins a rollout of `shop`, which is there.
+async fn begin_on(store: &dyn Store, steps: &[u8]) -> Result<(), WriteError> {
     let mut versions = Versions::new(STABLE);
     let plan = Plan { steps: steps.to_vec(), ..Plan::of(NEW) };
     versions.begin(plan, clock().now_ms()).expect("a plan that can be followed");
     let mut batch = rows::change("shop", &versions);
     rows::put_other(&mut batch, NEW, &stored("1.1.0")).expect("a row");
-    store.write(batch, Durability::Synced).await.expect("it is written");
-    store
+    store.write(batch, Durability::Synced).await
 }
 
 struct Traffic {
@@ -91,7 +98,11 @@ impl Traffic {
         self.rollouts.route(&call).await
     }
 
-    async fn end(&self, version: &str, (context, message): (&str, &str), course: TurnCourse) {
+    async fn end(&self, version: &str, ids: (&str, &str), course: TurnCourse) {
+        self.end_with(version, ids, course, &[]).await;
+    }
+
+    async fn end_with(&self, version: &str, (context, message): (&str, &str), course: TurnCourse, effects: &[&str]) {
         let outcome = TurnOutcome {
             agent: AgentRef { id: self.agent.clone(), version: version.into() },
             caller: "urn:maria".to_owned(),
@@ -99,6 +110,8 @@ impl Traffic {
             message: message.to_owned(),
             course,
             first: Some(Duration::from_millis(2)),
+            effects: effects.iter().map(|tool| (*tool).to_owned()).collect(),
+            copy: None,
         };
         self.rollouts.count(outcome).await;
     }
@@ -162,6 +175,47 @@ async fn one_crash_or_one_refused_answer_is_enough() {
         let Phase::WentBack(reason) = traffic.on_disk().rollout().expect("one").phase() else { panic!("it went back") };
         assert!(reason.words().starts_with(words), "{}", reason.words());
     }
+}
+
+#[tokio::test]
+async fn what_fails_in_silence_counts_against_a_version() {
+    let traffic = Traffic::begin().await;
+    let of_new = traffic.until_over(TurnCourse::Silent).await;
+    assert!((2..200).contains(&of_new), "{of_new}");
+    let Phase::WentBack(reason) = traffic.phase() else { panic!("{:?}", traffic.phase()) };
+    assert!(reason.words().starts_with("it is worse: "), "{}", reason.words());
+}
+
+#[tokio::test]
+async fn what_a_version_may_have_changed_is_known_when_it_went_back_and_the_node_ended() {
+    let traffic = Traffic::begin().await;
+    let mut new = Vec::new();
+    for number in 0..100 {
+        let id = format!("c-{number}");
+        let version = traffic.version(&id, &id, false).await;
+        if version.as_deref() == Some("1.1.0") {
+            new.push(id);
+        } else {
+            // That is what the owner wanted of it.
+            traffic.end_with("1.0.0", (&id, &id), TurnCourse::Good, &["mail/send"]).await;
+        }
+    }
+    let [one, crashed, late, ..] = new.as_slice() else { panic!("{} of 100", new.len()) };
+    traffic.end_with("1.1.0", (one, one), TurnCourse::Good, &["mail/send", "shop/order"]).await;
+    // A message that goes on with a task is no call that is counted, and has effects.
+    traffic.end_with("1.1.0", (one, "more"), TurnCourse::Good, &["mail/send"]).await;
+    let again = Rollouts::open(traffic.store.clone(), clock(), owner()).expect("it is read");
+    assert!(again.divides(&traffic.agent));
+    let effects = |versions: &Versions| -> Vec<(String, u32)> {
+        let effects = versions.rollout().expect("one").effects();
+        effects.map(|(tool, calls)| (tool.to_owned(), calls)).collect()
+    };
+    let expected = |mails: u32| vec![("mail/send".to_owned(), mails), ("shop/order".to_owned(), 1)];
+    assert_eq!(effects(&traffic.on_disk()), expected(2));
+    traffic.end_with("1.1.0", (crashed, crashed), TurnCourse::Crashed, &["mail/send"]).await;
+    assert!(matches!(traffic.phase(), Phase::WentBack(_)));
+    traffic.end_with("1.1.0", (late, late), TurnCourse::Good, &["mail/send"]).await;
+    assert_eq!(effects(&traffic.on_disk()), expected(4));
 }
 
 #[tokio::test]

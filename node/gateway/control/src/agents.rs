@@ -198,13 +198,13 @@ pub fn entries(node: &Operations) -> Vec<AgentEntry> {
     let there = agent_statuses(&node.host, &node.discovery);
     // What is started anew runs already before it is no failure any more.
     let is_missing = |name: &str| there.iter().all(|agent| agent.name != name);
-    let failed = node.agents.failed();
+    let failed = node.agents.starts.failed();
     let failed = failed.iter().filter(|(name, _)| is_missing(name)).map(|(name, why)| {
         let said = logs::last(node, name);
         let state = AgentCondition::Failed;
         AgentEntry::Failure(AgentFailure { name: name.clone(), state, why: why.clone(), said })
     });
-    let starting = node.agents.starting();
+    let starting = node.agents.starts.starting();
     let starting = starting.iter().filter(|(name, _)| is_missing(name)).map(|(name, class)| {
         let state = AgentCondition::Starting;
         AgentEntry::Start(AgentStart { name: name.clone(), class: (*class).to_owned(), state, why: None })

@@ -19,6 +19,7 @@ mod audit;
 mod bind;
 mod blueprints;
 mod body;
+mod comparisons;
 mod credentials;
 mod diagnosis;
 mod error;

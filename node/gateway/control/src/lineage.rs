@@ -80,7 +80,7 @@ fn call(of: RunCall) -> TurnCall {
 /// `GET /tasks/{task}/verification`: binds again what the turns of a task were bound to, holds the task against what was recorded of
 /// it, and proves again that deadlines are kept.
 pub async fn verify(State(node): State<Arc<Operations>>, Path(task): Path<String>) -> Answer<RunVerification> {
-    let TaskRuns { task, agent, runs, forgotten, checks } = node.hosting.runs(&task).map_err(problem)?;
+    let TaskRuns { task, agent, runs, forgotten, checks } = node.hosting.own_tasks().runs(&task).map_err(problem)?;
     if runs.is_empty() {
         let why = format!(
             "nothing is recorded of task {task}: none of its turns is over, or they are older than such records"

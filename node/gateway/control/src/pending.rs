@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use althing_api::{
-    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, Kind, NodeStep, PendingEntry,
-    PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent, StandingRequest,
+    AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, ConsentRemoval, Kind, NodeStep,
+    PendingEntry, PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent, StandingRequest,
 };
 use althing_operations::Operations;
 use althing_operations::governance::{
@@ -100,7 +100,7 @@ pub async fn withdraw(
     State(node): State<Arc<Operations>>,
     Path(consent): Path<String>,
     Requester(principal): Requester,
-) -> Answer<StandingConsent> {
+) -> Answer<ConsentRemoval> {
     let by = actor(&node, &principal)?;
     detached(async move {
         let withdrawn = node.governance.withdraw_standing(&consent, by).await.map_err(|error| match error {

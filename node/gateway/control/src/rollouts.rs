@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use althing_api::{
-    AddRequest, Folder, RightsChanges, RolloutOrder, RolloutRequest, RolloutSide, RolloutSignal, RolloutState,
-    RolloutStatus, RolloutUnit, VersionReversal, VersionStatus,
+    AddRequest, Folder, RightsChanges, RolloutCases, RolloutEffect, RolloutOrder, RolloutRequest, RolloutShadow,
+    RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit, VersionReversal, VersionStatus,
 };
-use althing_node::rollouts::{self, RolloutPhase, RolloutPlan, RolloutReport, SignalReport, VersionReport};
-use althing_operations::Operations;
+use althing_node::rollouts::{
+    self, RolloutPhase, RolloutPlan, RolloutReport, ShadowReport, SignalReport, VersionReport,
+};
+use althing_operations::{AgentTests, Operations};
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -42,17 +44,25 @@ pub async fn begin(
     Body(request): Body<RolloutRequest>,
 ) -> Answer<RolloutStatus> {
     detached(async move {
-        let RolloutRequest { to, steps, by } = request;
+        let RolloutRequest { to, steps, by, shadow, cases } = request;
+        if cases.is_some() {
+            requester.check_owner()?;
+        }
+        let cases = cases.as_deref().map(AgentTests::cases).transpose()?;
         let sources = requester.paths(&to.sources)?;
         let mut place = Place::of(&node, &requester, &to.folder)?;
         let by = match by {
             RolloutUnit::Call => rollouts::RolloutUnit::Call,
             RolloutUnit::Caller => rollouts::RolloutUnit::Caller,
         };
-        let (read, plan) = ((place.path(), sources.as_slice()), RolloutPlan { steps, by });
+        let plan = RolloutPlan { steps, by, shadow, has_cases: cases.is_some() };
+        let read = (place.path(), sources.as_slice());
         let begun = rollouts::begin(&node, &agent, to.file, read, plan, to.agreed.as_deref()).await;
         begun.map_err(|error| near::agent_problem(&node, &agent, error))?;
         place.keep();
+        if let Some(cases) = &cases {
+            AgentTests(&node).weigh(&agent, cases).await;
+        }
         shown(&node, agent)
     })
     .await
@@ -124,6 +134,26 @@ fn status(agent: String, report: RolloutReport) -> RolloutStatus {
         one_in: report.one_in,
         limit: report.limit,
         signals: report.signals.into_iter().map(signal).collect(),
+        shadow: report.shadow.map(shadow),
+        cases: report.cases.map(|[stable, new]| RolloutCases {
+            stable: stable.0,
+            stable_wrong: stable.1,
+            new: new.0,
+            new_wrong: new.1,
+        }),
+        effects: report.effects.into_iter().map(|(tool, calls)| RolloutEffect { tool, calls }).collect(),
         went_back: reversals.map(|(digest, reason)| VersionReversal { digest, reason }).collect(),
+    }
+}
+
+fn shadow(ShadowReport { is_running, calls, differing, live, alike }: ShadowReport) -> RolloutShadow {
+    RolloutShadow {
+        running: is_running,
+        calls: calls.0,
+        bad: calls.1,
+        differing,
+        live_calls: live.0,
+        live_bad: live.1,
+        alike,
     }
 }

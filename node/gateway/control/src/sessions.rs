@@ -35,12 +35,12 @@ struct TextBlock<'a> {
 
 /// Lists the turns that have a journal.
 pub async fn list(State(node): State<Arc<Operations>>) -> Json<SessionList> {
-    Json(SessionList { sessions: node.hosting.sessions().into_iter().map(entry).collect() })
+    Json(SessionList { sessions: node.hosting.own_tasks().sessions().into_iter().map(entry).collect() })
 }
 
 /// How many turns have one, and how many of these are in doubt.
 pub fn totals(node: &Operations) -> SessionTotals {
-    let sessions = node.hosting.sessions();
+    let sessions = node.hosting.own_tasks().sessions();
     let in_doubt = sessions.iter().filter(|session| session.state == SessionState::InDoubt).count();
     SessionTotals { sessions: sessions.len(), in_doubt }
 }
@@ -59,7 +59,7 @@ fn entry(known: SessionSummary) -> SessionEntry {
 
 /// Shows the journals of a task's turns, without what is in them.
 pub async fn steps(State(node): State<Arc<Operations>>, Path(task): Path<String>) -> Answer<SessionSteps> {
-    let shown = node.hosting.session_steps(&task);
+    let shown = node.hosting.own_tasks().session_steps(&task);
     let turns = shown.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
     Ok(Json(SessionSteps { task, turns: turns.into_iter().map(turn).collect() }))
 }
@@ -99,7 +99,7 @@ pub async fn resume(
         CallOutcome::Failed => Resolution::Failed,
     };
     detached(async move {
-        let resumed = node.hosting.end_doubt(&task, step, how, &principal).await;
+        let resumed = node.hosting.own_tasks().end_doubt(&task, step, how, &principal).await;
         resumed.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
         Ok(Json(SessionResumption { resumed: task, step }))
     })
@@ -115,7 +115,7 @@ pub async fn restart(
 ) -> Answer<SessionResumption> {
     let RestartRequest { from } = request;
     detached(async move {
-        let restarted = node.hosting.restart_turn(&task, from, &principal).await;
+        let restarted = node.hosting.own_tasks().restart_turn(&task, from, &principal).await;
         restarted.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
         Ok(Json(SessionResumption { resumed: task, step: from }))
     })

@@ -7,6 +7,7 @@ use althing_api::{
     KeyStatus, LayerStatus, NodeStatus, OsiModel, PeerList, PeerStatus, ReachStatus, TableStatus, VerificationTotals,
 };
 use althing_execution::ANSWER_REFUSED;
+use althing_execution::hrt::OUTPUT_OUT_OF_LIMITS;
 use althing_operations::Operations;
 use althing_operations::doctor::{LayerHealth, layer_health};
 use axum::Json;
@@ -104,7 +105,8 @@ fn governance(node: &Operations) -> GovernanceTotals {
 fn verification(node: &Operations) -> VerificationTotals {
     let mut totals = VerificationTotals::default();
     for found in node.host.status().iter().flat_map(|agent| &agent.findings) {
-        let total = if found.finding == ANSWER_REFUSED { &mut totals.refused } else { &mut totals.silent };
+        let is_refused = [ANSWER_REFUSED, OUTPUT_OUT_OF_LIMITS].contains(&found.finding);
+        let total = if is_refused { &mut totals.refused } else { &mut totals.silent };
         *total = total.saturating_add(found.count);
     }
     totals

@@ -4,32 +4,32 @@ use althing_api::{
     AcceptReply, AcceptRequest, ActionQuery, ActionReport, AddRegistry, AddRequest, AddToken, AdoptReply, AdoptRequest,
     AgentEntries, AnswerQuery, AnswerReply, AnswerRequest, AnswerText, AppChanges, AppList, AppRequest, AppStatus,
     ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement, AuditDetails, AuditList,
-    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, ConsentList, CreateGroup,
-    DecisionReport, DomainProof, EntryQuery, EraseReply, EraseRequest, EventLine, FindQuery, GatewayOpening, GroupKeys,
-    GroupList, GroupName, GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue, HandoffReply,
-    HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, LineageReport,
-    ListQuery, LogEntry, LogWatch, LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest,
-    MemoryContent, MemoryEntry, MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest,
-    NetworkKeyAddition, NodeStatus, OpenGateway, OrganisationStatus, OrganiseRequest, OsiModel, OwnerKeys,
-    PassagesQuery, PeerList, PendingList, PeopleReport, PeopleText, PolicyDifferences, PolicyExplanation,
-    PolicyFindings, PolicyQuestion, PolicyReport, PolicyTest, PolicyTestReport, PolicyText, ProveRequest, PruneReply,
-    PruneRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval, RegistryStatus,
-    RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge, ReplayRequest,
-    ReserveReply, ReserveRequest, ResourceList, RestartRequest, ResumeRequest, RevokeRequest, RightsChanges,
-    RolloutOrder, RolloutRequest, RolloutStatus, RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson,
-    RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList, RunVerification, ScheduleList,
-    ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption, SessionSteps,
-    StageRejection, StandingConsent, StopReply, StopRequest, TapLine, TapRequest, TaskCase, TaskDependencies,
-    TaskDetails, TaskList, TaskQuery, TaskReplay, TaskReply, TaskRequest, TestReply, TestRequest, TokenAddition,
-    TokenList, TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery, VerdictReport, WaitReply,
-    WithdrawRequest, WorkflowReply, WorkflowRequest,
+    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, ComparisonReply, ComparisonRequest,
+    ConsentList, ConsentRemoval, CreateGroup, DecisionReport, DomainProof, EntryQuery, EraseReply, EraseRequest,
+    EventLine, FindQuery, GatewayOpening, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest,
+    GroupStatus, GroupValue, HandoffReply, HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest,
+    JoinGroup, KeysQuery, LineageReport, ListQuery, LogEntry, LogWatch, LogsRequest, MakeNetworkKey, MarkRequest,
+    MeasureRequest, MemberRequest, MemoryContent, MemoryEntry, MemoryNamespaces, MemoryPassages, MemoryRemoval,
+    MemoryReply, MemoryRequest, NetworkKeyAddition, NodeStatus, OpenGateway, OrganisationStatus, OrganiseRequest,
+    OsiModel, OwnerKeys, PassagesQuery, PeerList, PendingList, PeopleReport, PeopleText, PolicyDifferences,
+    PolicyExplanation, PolicyFindings, PolicyQuestion, PolicyReport, PolicyTest, PolicyTestReport, PolicyText,
+    ProveRequest, PruneReply, PruneRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval,
+    RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge,
+    ReplayRequest, ReserveReply, ReserveRequest, ResourceList, RestartRequest, ResumeRequest, RevokeRequest,
+    RightsChanges, RolloutOrder, RolloutRequest, RolloutStatus, RotateRequest, RouteChannel, RouteEvaluation,
+    RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList,
+    RunVerification, ScheduleList, ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList,
+    SessionResumption, SessionSteps, StageRejection, StopReply, StopRequest, TapLine, TapRequest, TaskCase,
+    TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReplay, TaskReply, TaskRequest, TestReply, TestRequest,
+    TokenAddition, TokenList, TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery,
+    VerdictReport, WaitReply, WithdrawRequest, WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
-    adopt, agents, attesting, audit, bind, blueprints, credentials, events, finding, group_apps, group_flows,
-    group_tasks, groups, handoffs, lineage, logs, memory, org, pending, people, policies, receipts, registries,
-    reserve, rollouts, routing, sessions, status, stopping, tap, traces, trials, verdicts, waits,
+    adopt, agents, attesting, audit, bind, blueprints, comparisons, credentials, events, finding, group_apps,
+    group_flows, group_tasks, groups, handoffs, lineage, logs, memory, org, pending, people, policies, receipts,
+    registries, reserve, rollouts, routing, sessions, status, stopping, tap, traces, trials, verdicts, waits,
 };
 
 /// All routes but those whose handlers are in the root of this crate.
@@ -369,6 +369,12 @@ fn of_tests(routes: Routes) -> Routes {
             trials::test,
         )
         .route(
+            Route::post::<ComparisonRequest>("/comparisons", "Runs the same cases with two versions, and compares")
+                .files()
+                .reply::<ComparisonReply>(),
+            comparisons::compare,
+        )
+        .route(
             Route::get("/tasks/{task}/lineage", "Shows what led to an answer, by names and hashes")
                 .reply::<LineageReport>(),
             lineage::show,
@@ -441,7 +447,7 @@ fn of_people(routes: Routes) -> Routes {
         )
         .route(
             Route::delete("/consents/{consent}", "Takes back a yes that counts more than once")
-                .reply::<StandingConsent>(),
+                .reply::<ConsentRemoval>(),
             pending::withdraw,
         )
         .route(

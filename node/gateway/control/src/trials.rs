@@ -59,7 +59,7 @@ pub async fn test(
         return Err(ApiError::invalid("the floor is a share: write a number from 0 to 1"));
     }
     let live = live.map(|LiveTest { test_servers }| test_servers.into_iter().collect());
-    let order = TestOrder { agent, cases, runs: runs.unwrap_or(1), scorer, floor, live };
+    let order = TestOrder { agent, cases, runs: runs.unwrap_or(1), scorer, floor, live, is_strict: false };
     let report = AgentTests(&node).test(&order).await?;
     let written = junit.then(|| report.junit()).transpose();
     let junit = written.map_err(|error| ApiError::failed(error.to_string()))?;

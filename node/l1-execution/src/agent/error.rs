@@ -23,6 +23,9 @@ pub enum AgentError {
     /// The agent failed.
     #[error("{0}")]
     Failed(String),
+    /// A gate refused its answer, after all repairs; what is said of that may be shown to the caller.
+    #[error("{0}")]
+    GateRefused(String),
     /// A part of this node that the agent uses failed. The details, with paths and addresses, are only in the log, for the
     /// operator.
     #[error("{0}; the log of its node says why")]
@@ -61,6 +64,12 @@ impl From<JournalError> for AgentError {
 }
 
 impl AgentError {
+    /// Whether the turn has not ended: it goes on later, and makes again what it made since it began.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, AgentError::Parked(_) | AgentError::Journal(JournalError::Preempted))
+    }
+
     /// `what` is shown to the caller; `detail` goes to the log.
     #[must_use]
     pub fn internal(what: &'static str, detail: impl std::fmt::Display) -> AgentError {

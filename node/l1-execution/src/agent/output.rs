@@ -81,7 +81,7 @@ impl Output {
     pub(crate) async fn release(&self, ended: Result<(), AgentError>) -> Result<(), AgentError> {
         let Some(gates) = &self.gates else { return ended };
         // It has not ended: what is held back of it is made again when it goes on.
-        if matches!(ended, Err(AgentError::Parked(_))) {
+        if ended.as_ref().is_err_and(AgentError::is_interruption) {
             return ended;
         }
         ended.map_err(|error| gates.failure(error))?;

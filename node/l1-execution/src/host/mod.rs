@@ -1,7 +1,6 @@
 //! The agents that run on this node.
 
 mod bind;
-mod measure;
 mod start;
 mod status;
 mod turns;
@@ -16,25 +15,26 @@ use althing_protocol::{AgentRef, Contract};
 use althing_td::AgentFile;
 
 use crate::agent::{Agent, AgentError, AgentState, Output, Turn};
+use crate::agent_runtime::Runtime;
+use crate::bindable;
 use crate::bound_tools::BoundTools;
 use crate::definition::Pins;
-use crate::finding_counts::FindingCounts;
+use crate::finding_counts::{CallNorm, FindingCounts};
 use crate::hrt::Histogram;
 use crate::kernel::HardAgent;
-use crate::kernel::slots::BandwidthServer;
+use crate::kernel::slots::{BandwidthServer, Slots};
 use crate::memory::MemorySeal;
-use crate::process::remote::RemoteAgent;
-use crate::process::{ProcessAgent, ProcessConfig};
+use crate::process::ProcessConfig;
 use crate::running::{AgentKey, RunningAgents};
 use crate::syscalls::SystemCalls;
 use crate::tool_agent::ToolAgent;
 use crate::work_terms::WorkTerms;
+use start::AgentStart;
 
 pub use crate::agent_status::{AgentStatus, TurnStatus};
+pub use crate::bindable::Binding;
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, ServerOf, SoftRuntime};
 pub use crate::start_error::StartError;
-pub use bind::Binding;
-pub use measure::NodeModels;
 pub use status::{answered, containment_of, enclosed, work_terms};
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
@@ -75,15 +75,6 @@ struct RunningAgent {
     work: WorkTerms,
     /// What was found of its turns.
     findings: Arc<FindingCounts>,
-}
-
-enum Runtime {
-    Native(Arc<dyn Agent>),
-    Process(Arc<ProcessAgent>),
-    Remote(Arc<RemoteAgent>),
-    Wasm(Arc<dyn Agent>),
-    Model(Arc<dyn Agent>),
-    Hard(Arc<HardAgent>),
 }
 
 /// Whether the file or a layer below it sets the target for the first output.
@@ -136,13 +127,15 @@ impl Host {
         // Compiling a module takes seconds, without the lock; the version is reserved meanwhile.
         let id = self.ports.agent_of(file)?;
         let _starting = self.running.claim(&id).ok_or_else(|| StartError::Running(file.name.clone()))?;
-        let calls = self.calls(file, folder, &contract)?;
+        let start = self.start_of(file, folder, &contract);
+        let calls = start.calls()?;
         if let Some(pins) = pins {
             calls.tools.pin(pins);
         }
-        let bound = self.bound(file, folder, &contract, &calls.tools)?;
-        bind::pin(&calls, &bound).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })?;
-        let runtime = self.runtime(file, folder, &contract, &calls, &bound)?;
+        let bound = start.bound(&calls.tools)?;
+        bindable::pin(&calls, &bound).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })?;
+        let findings = Arc::default();
+        let runtime = start.runtime(&calls, &bound, &findings)?;
         let binding = Binding::new(bound);
         if let (Some(memory), Some(scheduling)) = (calls.memory.clone(), &self.scheduling)
             && let Some(Err(reason)) = scheduling.wait(async move { memory.adopt().await })
@@ -166,10 +159,24 @@ impl Host {
             server: BandwidthServer::default(),
             exposing,
             work,
-            findings: Arc::default(),
+            findings,
         };
         self.running.insert(id, Arc::new(agent));
         Ok(())
+    }
+
+    /// The start of the agent of a file in `folder` with that contract, on what this host has.
+    fn start_of<'a>(&'a self, file: &'a AgentFile, folder: &'a Path, contract: &'a Contract) -> AgentStart<'a> {
+        AgentStart {
+            builtins: &self.builtins,
+            process: &self.process,
+            ports: &self.ports,
+            scheduling: self.scheduling.as_ref(),
+            running: &self.running,
+            file,
+            folder,
+            contract,
+        }
     }
 
     /// Stops a runtime that was started in vain.
@@ -251,6 +258,14 @@ impl Host {
         self.find(agent.into())?.runtime.turns_max()
     }
 
+    /// The slots for whose waiting turns those of an agent make room: of a delay-tolerant one that runs here, where turns are
+    /// scheduled.
+    #[must_use]
+    pub fn preempted_by<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Slots> {
+        let (agent, scheduling) = (self.find(agent.into())?, self.scheduling.as_ref()?);
+        matches!(agent.contract.class, Class::Dt(_)).then(|| scheduling.kernel.runtimes.slots.clone())
+    }
+
     /// The status of every version of every agent.
     #[must_use]
     pub fn status(&self) -> Vec<AgentStatus> {
@@ -276,6 +291,21 @@ impl Host {
             let cites = agent.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
             cites || agent.contract.verify.judges_answers()
         })
+    }
+
+    /// What checks the answers of a running agent, `server/tool` or `agents/NAME`, as its contract names it.
+    #[must_use]
+    pub fn checks<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Vec<String> {
+        let running = self.find(agent.into());
+        let checks = running.iter().flat_map(|agent| &agent.contract.verify.checks);
+        checks.map(|check| check.by.clone()).collect()
+    }
+
+    /// Sets how many calls of a turn of a running agent are few.
+    pub fn set_call_norm<'a>(&self, agent: impl Into<AgentKey<'a>>, norm: Option<CallNorm>) {
+        if let Some(running) = self.find(agent.into()) {
+            running.findings.set_call_norm(norm);
+        }
     }
 
     /// The label of the data that a running agent works with, by its contract.

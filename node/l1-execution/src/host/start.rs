@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use althing_protocol::Contract;
 use althing_protocol::contract::{self, Class};
-use althing_store::file::read_bytes;
 use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
-use super::{Host, Loaded, Runtime, Scheduling, ServerOf, StartError};
+use super::{Builtins, Loaded, RunningAgent, Scheduling, ServerOf, StartError};
+use crate::agent_runtime::Runtime;
+use crate::bindable::read_module;
 use crate::binding::Bound;
 use crate::control::Control;
 use crate::cost_budget::CostBudget;
+use crate::finding_counts::FindingCounts;
 use crate::grants::{
     Errand, Grant, ask_for_runtime, ask_for_server, asked_secrets, errands_of_models, errands_of_runtime,
     errands_of_server,
@@ -21,27 +23,38 @@ use crate::grants::{
 use crate::kernel::AdmitError;
 use crate::memory::{self, Embedder, Memory, MemoryServer};
 use crate::model::Model;
+use crate::ports::Ports;
 use crate::process::remote::{Agreed, RemoteAgent};
-use crate::process::{ProcessAgent, asked_hosts, memory_kib};
+use crate::process::{ProcessAgent, ProcessConfig, asked_hosts, memory_kib};
+use crate::running::RunningAgents;
 use crate::secrets::{SecretLookup, SecretLookupError, granted, with_secrets};
 use crate::syscalls::SystemCalls;
 use crate::tools::ToolServer;
 
-impl Host {
+/// One start of an agent, or a look at what it would be bound to: its file in a folder, its contract, and what its host makes
+/// agents with.
+pub(super) struct AgentStart<'a> {
+    pub(super) builtins: &'a Builtins,
+    pub(super) process: &'a ProcessConfig,
+    pub(super) ports: &'a Ports,
+    pub(super) scheduling: Option<&'a Scheduling>,
+    pub(super) running: &'a RunningAgents<Arc<RunningAgent>>,
+    pub(super) file: &'a AgentFile,
+    pub(super) folder: &'a Path,
+    pub(super) contract: &'a Contract,
+}
+
+impl AgentStart<'_> {
     /// The tool servers that an agent file names.
-    pub(super) fn servers(
-        &self,
-        file: &AgentFile,
-        folder: &Path,
-        contract: &Contract,
-    ) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
+    pub(super) fn servers(&self) -> Result<BTreeMap<String, Arc<dyn ToolServer>>, StartError> {
+        let AgentStart { file, folder, contract, .. } = *self;
         let failed = |reason| StartError::Secret { name: file.name.clone(), reason };
         // Of a module it is the module's own.
         let memory_kib = if matches!(file.runtime, RuntimeSpec::Wasm { .. }) { 0 } else { memory_kib(contract) };
         let server = |(name, spec): (&String, &ToolServerSpec)| {
             let asked = ask_for_server(&self.ports.grants, &file.name, (name.as_str(), spec));
             asked.map_err(|reason| StartError::Forbidden { name: file.name.clone(), reason })?;
-            let secrets = self.secrets_for(file, errands_of_server(spec));
+            let secrets = self.secrets_for(errands_of_server(spec));
             let granted = |secret: &str| granted(contract, &secrets, secret);
             let (spec, secrets) = with_secrets(spec, granted).map_err(failed)?;
             let of = ServerOf { agent: &file.name, server: name, folder, memory_kib };
@@ -51,19 +64,15 @@ impl Host {
     }
 
     /// The node's secrets for an agent, for these errands.
-    fn secrets_for(&self, file: &AgentFile, errands: Vec<Errand>) -> SecretLookup {
-        asked_secrets(&self.ports.grants, &self.ports.secrets, &file.name, errands)
+    fn secrets_for(&self, errands: Vec<Errand>) -> SecretLookup {
+        asked_secrets(&self.ports.grants, &self.ports.secrets, &self.file.name, errands)
     }
 
     /// The system calls of an agent file, as far as the contract allows them.
-    pub(super) fn calls(
-        &self,
-        file: &AgentFile,
-        folder: &Path,
-        contract: &Contract,
-    ) -> Result<SystemCalls, StartError> {
-        let mut servers = self.servers(file, folder, contract)?;
-        let memory = contract.memory.as_ref().map(|terms| self.memory(file, contract, terms)).transpose()?;
+    pub(super) fn calls(&self) -> Result<SystemCalls, StartError> {
+        let AgentStart { file, contract, .. } = *self;
+        let mut servers = self.servers()?;
+        let memory = contract.memory.as_ref().map(|terms| self.memory(terms)).transpose()?;
         if let Some(memory) = &memory {
             servers.insert(memory::SERVER.to_owned(), Arc::new(MemoryServer(memory.clone())));
         }
@@ -75,9 +84,10 @@ impl Host {
         })
     }
 
-    fn memory(&self, file: &AgentFile, contract: &Contract, terms: &contract::Memory) -> Result<Memory, StartError> {
+    fn memory(&self, terms: &contract::Memory) -> Result<Memory, StartError> {
+        let AgentStart { file, contract, .. } = *self;
         let failed = |reason| StartError::Embeddings { name: file.name.clone(), reason };
-        let secrets = self.secrets_for(file, errands_of_models(file.embeddings.iter()));
+        let secrets = self.secrets_for(errands_of_models(file.embeddings.iter()));
         let embedder = Embedder::of(file.embeddings.as_ref(), contract, &secrets).map_err(failed)?;
         if let Some(secret) = &terms.encryption_secret {
             let asked = (self.ports.grants)(&file.name, Grant::Secret { name: secret, host: None });
@@ -92,16 +102,15 @@ impl Host {
 
     pub(super) fn runtime(
         &self,
-        file: &AgentFile,
-        folder: &Path,
-        contract: &Contract,
         calls: &SystemCalls,
         bound: &Bound,
+        findings: &Arc<FindingCounts>,
     ) -> Result<Runtime, StartError> {
+        let AgentStart { file, folder, contract, .. } = *self;
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let without = |reason| StartError::Secret { name: file.name.clone(), reason };
-        let chosen = self.chosen(file, bound);
-        let secrets = self.secrets_for(file, errands_of_runtime(&chosen));
+        let chosen = self.chosen(bound);
+        let secrets = self.secrets_for(errands_of_runtime(&chosen));
         let known = |secret: &str| granted(contract, &secrets, secret);
         let is_hard = matches!(contract.class, Class::Hrt(_));
         let asked = ask_for_runtime(&self.ports.grants, &file.name, &chosen);
@@ -126,7 +135,7 @@ impl Host {
             RuntimeSpec::Process { sandbox, .. } => {
                 let asked = asked_hosts(sandbox, known).map_err(without)?;
                 let offered = self.ports.program_calls(&calls.tools, contract);
-                let program = ProcessAgent::start(file, folder, contract, &self.process, offered, asked)?;
+                let program = ProcessAgent::start(file, folder, contract, self.process, offered, asked)?;
                 Ok(Runtime::Process(Arc::new(program)))
             }
             RuntimeSpec::Remote { url, secret, card, signed_by, leads_to } => {
@@ -144,8 +153,8 @@ impl Host {
                 Ok(Runtime::Model(Arc::new(model)))
             }
             RuntimeSpec::Wasm { module } => {
-                let scheduling = self.scheduling.as_ref().ok_or_else(|| class("this node has no scheduler"))?;
-                self.wasm(scheduling, file, &folder.join(module), contract, calls)
+                let scheduling = self.scheduling.ok_or_else(|| class("this node has no scheduler"))?;
+                self.wasm(scheduling, &folder.join(module), calls, findings)
             }
         }
     }
@@ -153,22 +162,23 @@ impl Host {
     fn wasm(
         &self,
         scheduling: &Scheduling,
-        file: &AgentFile,
         module: &Path,
-        contract: &Contract,
         calls: &SystemCalls,
+        findings: &Arc<FindingCounts>,
     ) -> Result<Runtime, StartError> {
+        let contract = self.contract;
         // Promises and signals are of jobs, each of which has a name of its own.
-        let (name, job) = (&file.name, self.running.job_name(&calls.tools.agent));
+        let (name, job) = (&self.file.name, self.running.job_name(&calls.tools.agent));
         let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
-        let code = read(module).map_err(failed)?;
+        let code = read_module(module).map_err(failed)?;
         let Class::Hrt(hrt) = &contract.class else {
             return match scheduling.soft.load(&code, contract, calls).map_err(failed)? {
                 Loaded::Agent(agent) => Ok(Runtime::Wasm(agent)),
                 Loaded::Control(template) => {
                     let signals = scheduling.kernel.signals();
                     let budget = contract.compute.cpu_ms_per_turn.map(Duration::from_millis);
-                    let control = Control::new(&job, &contract.signals, signals, template, budget);
+                    let findings = findings.clone();
+                    let control = Control::new(&job, &contract.signals, signals, template, budget, findings);
                     let control = control.map_err(|error| failed(error.to_string()))?;
                     Ok(Runtime::Wasm(Arc::new(control)))
                 }
@@ -181,13 +191,6 @@ impl Host {
         let hard = scheduling.kernel.run_hard(&job, contract, hrt, &code).map_err(refused)?;
         Ok(Runtime::Hard(Arc::new(hard)))
     }
-}
-
-/// The longest module of any agent, bytes.
-const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-pub(super) fn read(module: &Path) -> Result<Vec<u8>, String> {
-    read_bytes(module, MODULE_BYTES_MAX).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

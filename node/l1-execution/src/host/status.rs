@@ -15,20 +15,17 @@ impl RunningAgent {
     /// How its programs are contained: its own, and those of its tools.
     fn containment(&self) -> BTreeMap<String, Containment> {
         let own = if let Runtime::Process(process) = &self.runtime { process.containment() } else { None };
-        self.calls.tools.containment(own)
+        self.calls.tools.servers().containment(own)
     }
 
     pub(super) fn status(&self, scheduling: Option<&Scheduling>) -> AgentStatus {
         let AgentRef { id, version } = &self.calls.tools.agent;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (runtime, state, pid) = match &self.runtime {
-            Runtime::Native(agent) => ("native", agent.state(), None),
-            Runtime::Process(process) => ("process", process.state(), process.pid()),
-            Runtime::Remote(remote) => ("remote", remote.state(), None),
-            Runtime::Wasm(_) => ("wasm", AgentState::Ready, None),
-            Runtime::Model(_) => ("model", AgentState::Ready, None),
-            Runtime::Hard(hard) => ("wasm", crate::hard::state(hard), None),
-        };
+        let (runtime, state, pid) = self.runtime.status();
+        let mut findings = self.findings.list();
+        if let Runtime::Hard(hard) = &self.runtime {
+            findings.extend(crate::hard::finding(hard));
+        }
         let hard = match (&self.runtime, scheduling) {
             (Runtime::Hard(hard), Some(scheduling)) => Some(crate::hard::status(&scheduling.kernel, hard)),
             _ => None,
@@ -55,7 +52,7 @@ impl RunningAgent {
                 Runtime::Model(agent) => agent.unauthorised(),
                 _ => Vec::new(),
             },
-            findings: self.findings.list(),
+            findings,
         }
     }
 }

@@ -22,9 +22,10 @@ use crate::{steps, tool_agent};
 struct TurnCount(Arc<RunningAgent>);
 
 impl TurnCount {
-    fn new(running: &Arc<RunningAgent>) -> TurnCount {
+    /// Of a turn that begins here, or of one that `goes_on`, which is counted already among all.
+    fn new(running: &Arc<RunningAgent>, goes_on: bool) -> TurnCount {
         running.turns.fetch_add(1, Ordering::Relaxed);
-        running.total.fetch_add(1, Ordering::Relaxed);
+        running.total.fetch_add(u64::from(!goes_on), Ordering::Relaxed);
         TurnCount(running.clone())
     }
 }
@@ -57,9 +58,12 @@ impl Host {
     pub async fn turn<'a>(&self, agent: impl Into<AgentKey<'a>>, turn: Turn, out: Output) -> Result<(), AgentError> {
         let key: AgentKey<'_> = agent.into();
         let agent = self.find(key).ok_or_else(|| down(key.name()))?;
-        let _count = TurnCount::new(&agent);
-        // Refused before the turn begins.
-        agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+        let goes_on = turn.parameters.rights.journal.as_ref().is_some_and(|journal| journal.goes_on());
+        let _count = TurnCount::new(&agent, goes_on);
+        // Refused before the turn begins, and not when it made room for others.
+        if !goes_on {
+            agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+        }
         let (out, first) = out.timed();
         let run = turn.parameters.run.clone();
         run.begin(&agent.binding.hash);
@@ -72,7 +76,9 @@ impl Host {
             let judged = judged(turn, out.gated(gates), || agent.may_repeat(), &agent.findings, again);
             CALL_CONTEXT.scope(context, Box::pin(judged)).await
         };
-        agent.note_first(first.after());
+        if !goes_on {
+            agent.note_first(first.after());
+        }
         if let (Runtime::Hard(hard), Some(scheduling)) = (&agent.runtime, &self.scheduling) {
             run.set_proof(scheduling.kernel.promises.proof(&hard.name));
         }
@@ -143,26 +149,6 @@ fn call_context(agent: &RunningAgent, turn: &Turn, rights: TurnRights) -> CallCo
         notes: turn.parameters.notes.clone(),
         hidden: Arc::default(),
         run: turn.parameters.run.clone(),
-    }
-}
-
-impl Runtime {
-    /// What runs turns; none for hard real-time control loops.
-    fn agent(&self) -> Option<Arc<dyn Agent>> {
-        match self {
-            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => Some(agent.clone()),
-            Runtime::Process(process) => Some(process.clone()),
-            Runtime::Remote(remote) => Some(remote.clone()),
-            Runtime::Hard(_) => None,
-        }
-    }
-
-    /// Its concurrent turns, if they have a limit.
-    pub(super) fn turns_max(&self) -> Option<usize> {
-        match self {
-            Runtime::Native(agent) | Runtime::Model(agent) | Runtime::Wasm(agent) => agent.turns_max(),
-            Runtime::Process(_) | Runtime::Remote(_) | Runtime::Hard(_) => None,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 use super::counters::JobCounters;
 use super::fiber::{Template, Values};
 use super::machine::Params;
-use super::signals::{Input, Signal};
+use super::signals::{Input, OutputSignal};
 use crate::realtime::now_ns;
 
 /// Job records that are queued for a slow subscriber.
@@ -54,6 +54,8 @@ pub struct JobRecord {
     pub stolen_ns: u64,
     /// Page faults of the executor since the previous job: there should be none.
     pub faults: u64,
+    /// The places of outputs that broke their limits and were not shown, a bit for each.
+    pub out_of_limits: u32,
 }
 
 /// The state of an agent on its executor.
@@ -90,7 +92,7 @@ pub struct AgentCell {
     pub(super) best_effort: Mutex<Option<usize>>,
     /// Kept for the best-effort executor.
     pub(super) inputs: Vec<Input>,
-    pub(super) outputs: Vec<Arc<Signal>>,
+    pub(super) outputs: Vec<OutputSignal>,
 }
 
 impl AgentCell {
@@ -99,7 +101,7 @@ impl AgentCell {
         params: Params,
         on_overrun: OnOverrun,
         inputs: Vec<Input>,
-        outputs: Vec<Arc<Signal>>,
+        outputs: Vec<OutputSignal>,
     ) -> AgentCell {
         AgentCell {
             counters: JobCounters::default(),

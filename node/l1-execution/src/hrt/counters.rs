@@ -84,6 +84,8 @@ pub struct JobCounters {
     pub failures: AtomicU64,
     /// Jobs that used a fallback value for an input.
     pub fallbacks: AtomicU64,
+    /// Jobs that put out what breaks its limits.
+    pub out_of_limits: AtomicU64,
     /// Response times of completed jobs, nanoseconds.
     pub response: Histogram,
     /// From release until the executor noticed it, nanoseconds.

@@ -12,7 +12,7 @@ use super::command::Command;
 use super::fiber::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 use super::machine::{Job, Params, Schedule};
 use super::reports::{Collector, Degrade, Report};
-use super::signals::{Input, Signal, read};
+use super::signals::{Input, OutputSignal, read, show};
 use super::stalls::Stalls;
 use super::watch::{SAMPLE_NS, Sentinel, Watchdog};
 use crate::admission::Policy;
@@ -216,7 +216,7 @@ impl Executor {
         on_overrun: OnOverrun,
         template: Arc<dyn Template>,
         inputs: Vec<Input>,
-        outputs: Vec<Arc<Signal>>,
+        outputs: Vec<OutputSignal>,
     ) -> Result<AddedTask, AddError> {
         let fiber = template.make().map_err(AddError::Make)?;
         let cell = Arc::new(AgentCell::new(template, params, on_overrun, inputs, outputs));
@@ -440,7 +440,7 @@ impl ExecutorThread {
         if let (Outcome::Done, Some(fiber)) = (outcome, &task.fiber) {
             outputs = *fiber.outputs();
             // Only a completed job sets its outputs.
-            task.cell.outputs.iter().zip(&outputs).for_each(|(signal, value)| signal.set(*value, now));
+            record.out_of_limits = show(&task.cell.outputs, &mut outputs, now);
         }
         count(task, &record);
         if record.missed && self.unjudged.len() < UNJUDGED_MAX {
@@ -520,6 +520,7 @@ fn ended(job: &Job, now: u64, outcome: Outcome) -> JobRecord {
         stalled_ns: 0,
         stolen_ns: 0,
         faults: 0,
+        out_of_limits: 0,
     }
 }
 
@@ -529,6 +530,9 @@ fn count(task: &TaskFiber, record: &JobRecord) {
     counters.lateness.add(record.noticed_ns.saturating_sub(record.release_ns));
     if record.missed {
         counters.missed.fetch_add(1, Ordering::Relaxed);
+    }
+    if record.out_of_limits != 0 {
+        counters.out_of_limits.fetch_add(1, Ordering::Relaxed);
     }
     match record.outcome {
         Outcome::Done => counters.response.add(record.end_ns - record.release_ns),

@@ -1,15 +1,19 @@
 //! Signals: numbers that the agents of a node share, such as sensor readings and actuator setpoints.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use althing_protocol::contract::{Fallback, Signals as Names};
+use althing_protocol::contract::{Fallback, SignalLimit, Signals as Names};
+use serde_json::Number;
 
 use super::fiber::{SIGNALS_MAX as SIGNALS_IN_A_JOB, Values};
 
 /// Signals of one node.
 const SIGNALS_MAX: usize = 4_096;
+
+/// What is counted of a job that put out what breaks its limits.
+pub const OUTPUT_OUT_OF_LIMITS: &str = "output-out-of-limits";
 
 /// One signal; reading and writing never wait.
 #[derive(Debug, Default)]
@@ -72,6 +76,71 @@ pub fn read(inputs: &[Input], now_ns: u64) -> (Values, bool) {
         }
     }
     (values, fell_back)
+}
+
+/// What a value of an output is held to.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    min: f64,
+    max: f64,
+    step: f64,
+}
+
+impl Bounds {
+    fn of(limit: &SignalLimit) -> Bounds {
+        let or = |bound: &Option<Number>, none: f64| bound.as_ref().and_then(Number::as_f64).unwrap_or(none);
+        Bounds {
+            min: or(&limit.min, f64::NEG_INFINITY),
+            max: or(&limit.max, f64::INFINITY),
+            step: or(&limit.step, f64::INFINITY),
+        }
+    }
+
+    /// Whether a value may follow the last one that was shown.
+    fn holds(self, value: f64, last: Option<f64>) -> bool {
+        value.is_finite()
+            && (self.min..=self.max).contains(&value)
+            && last.is_none_or(|last| (value - last).abs() <= self.step)
+    }
+}
+
+/// A signal as the one agent that may writes it.
+#[derive(Debug)]
+pub struct OutputSignal {
+    signal: Arc<Signal>,
+    bounds: Option<Bounds>,
+    /// Whether the agent has shown a value of it.
+    is_shown: AtomicBool,
+}
+
+impl OutputSignal {
+    /// The outputs of a contract.
+    #[must_use]
+    pub fn of(names: &Names, signals: Vec<Arc<Signal>>) -> Vec<OutputSignal> {
+        let with = |(name, signal): (&String, Arc<Signal>)| OutputSignal {
+            signal,
+            bounds: names.limits.get(name).map(Bounds::of),
+            is_shown: AtomicBool::new(false),
+        };
+        names.outputs.iter().zip(signals).map(with).collect()
+    }
+}
+
+/// Shows what a job put out, but for what breaks its limits: `values` has in its place what stays, the last value that was shown,
+/// or NaN where there is none yet. Gives the places of what broke them, a bit for each. Neither waits nor allocates.
+pub fn show(outputs: &[OutputSignal], values: &mut Values, now_ns: u64) -> u32 {
+    let mut broken = 0;
+    for (place, (output, value)) in outputs.iter().zip(values.iter_mut()).enumerate() {
+        let last = output.is_shown.load(Ordering::Relaxed).then(|| output.signal.get());
+        if output.bounds.is_none_or(|bounds| bounds.holds(*value, last)) {
+            output.signal.set(*value, now_ns);
+            output.is_shown.store(true, Ordering::Relaxed);
+        } else {
+            *value = last.unwrap_or(f64::NAN);
+            broken |= 1_u32 << place;
+        }
+    }
+    broken
 }
 
 /// The signals that an agent reads, and those that it writes.
@@ -171,7 +240,7 @@ mod tests {
         let of = |value: Option<f64>| {
             let value = value.and_then(serde_json::Number::from_f64);
             let fallback = [("advice".to_owned(), Fallback { after_us: 1, value })].into();
-            let names = Names { inputs: names(&["advice", "angle"]), outputs: Vec::new(), fallback };
+            let names = Names { inputs: names(&["advice", "angle"]), fallback, ..Names::default() };
             Input::of(&names, vec![Arc::default(), Arc::default()])
         };
         let (rule, last) = (of(Some(-1.0)), of(None));
@@ -185,6 +254,54 @@ mod tests {
         }
         assert_eq!((read(&rule, 2_001).0[0], read(&rule, 2_001).1), (-1.0, true));
         assert_eq!((read(&last, 2_001).0[0], read(&last, 2_001).1), (0.4, true), "the last good one");
+    }
+
+    fn outputs(limits: &serde_json::Value) -> Vec<OutputSignal> {
+        let limits = serde_json::from_value(limits.clone()).expect("limits");
+        let names = Names { outputs: names(&["torque", "free"]), limits, ..Names::default() };
+        OutputSignal::of(&names, vec![Arc::default(), Arc::default()])
+    }
+
+    /// What is told and shown of one value of the first output, and whether it broke its limits.
+    fn shows(outputs: &[OutputSignal], value: f64) -> (f64, f64, bool) {
+        let mut values = [0.0; SIGNALS_IN_A_JOB];
+        values[0] = value;
+        let broken = show(outputs, &mut values, 1);
+        assert!(broken <= 1, "the other one has no limits: {broken:b}");
+        (values[0], outputs[0].signal.get(), broken == 1)
+    }
+
+    #[test]
+    fn what_breaks_its_limits_is_not_shown_and_the_last_good_value_stays() {
+        let all = outputs(&serde_json::json!({ "torque": { "min": -10, "max": 10, "step": 2.5 } }));
+        let first = shows(&all, 11.0);
+        assert!(first.0.is_nan() && first.1 == 0.0 && first.2, "nothing was good yet: {first:?}");
+        assert_eq!(shows(&all, 9.0), (9.0, 9.0, false), "the first one is a step from nothing");
+        for bad in [10.1, -10.1, 6.4, -9.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -f64::MAX] {
+            assert_eq!(shows(&all, bad), (9.0, 9.0, true), "{bad}");
+        }
+        for good in [10.0, 7.5, 5.0] {
+            assert_eq!(shows(&all, good), (good, good, false));
+        }
+        // Each member alone; one that is not written is no bound, but what is no number is none of any.
+        for (limit, good, bad) in [("min", 1e300, 0.0), ("max", -1e300, 2.0), ("step", 1e300, f64::NAN)] {
+            let one = outputs(&serde_json::json!({ "torque": { limit: 1 } }));
+            assert_eq!(shows(&one, good), (good, good, false), "{limit}");
+            assert_eq!(shows(&one, bad), (good, good, true), "{limit}");
+        }
+    }
+
+    #[test]
+    fn one_output_that_breaks_its_limits_keeps_no_other_one_back() {
+        let all = outputs(&serde_json::json!({ "torque": { "max": 1 } }));
+        let mut values = [0.0; SIGNALS_IN_A_JOB];
+        (values[0], values[1]) = (5.0, 1e9);
+        assert_eq!(show(&all, &mut values, 7), 0b01);
+        assert_eq!((all[1].signal.get(), values[1], values[2]), (1e9, 1e9, 0.0));
+        assert_eq!(all[0].signal.set_ns.load(Ordering::Acquire), 0, "who reads it sees that it grows old");
+        let free = outputs(&serde_json::json!({}));
+        let mut values = [f64::INFINITY; SIGNALS_IN_A_JOB];
+        assert_eq!((show(&free, &mut values, 7), free[0].signal.get()), (0, f64::INFINITY));
     }
 
     #[test]

@@ -20,8 +20,8 @@ use althing_protocol::contract::{Arrival, Grade, Hrt, Signals as Names};
 
 use crate::admission::{Admitted, Policy};
 use crate::hrt::{
-    AddError, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, Params, SignalError, Signals,
-    Template,
+    AddError, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, OutputSignal, Params,
+    SignalError, Signals, Template,
 };
 use crate::realtime::{Level, RtPriorities, cores, keep_probing, now_ns};
 
@@ -201,6 +201,7 @@ impl Kernel {
             periodic: class.arrival == Arrival::Periodic,
         };
         let inputs = Input::of(&contract.signals, inputs);
+        let outputs = OutputSignal::of(&contract.signals, outputs);
         match core.executor.add(params, class.on_overrun, template, inputs, outputs) {
             Ok(added) => {
                 let (class, signals) = (class.clone(), contract.signals.clone());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
 use futures::task::{ArcWake, AtomicWaker};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::realtime::{now_ns, ran_ns};
 
@@ -75,6 +75,8 @@ struct SlotQueue {
     /// The moving average of how long a slot is held, nanoseconds.
     held_ns: f64,
     queue: BTreeMap<(Rank, u64), oneshot::Sender<Slot>>,
+    /// Told whenever a slot is given on, or back.
+    given: Arc<Notify>,
 }
 
 /// The queue is full.
@@ -89,7 +91,8 @@ impl Slots {
     /// `free` slots.
     #[must_use]
     pub fn new(free: usize) -> Slots {
-        Slots(Arc::new(Mutex::new(SlotQueue { all: free, free, number: 0, held_ns: 0.0, queue: BTreeMap::new() })))
+        let (queue, given) = Default::default();
+        Slots(Arc::new(Mutex::new(SlotQueue { all: free, free, number: 0, held_ns: 0.0, queue, given })))
     }
 
     /// Waits for a slot.
@@ -135,6 +138,21 @@ impl Slots {
         self.lock().queue.values().filter(|sender| !sender.is_closed()).count()
     }
 
+    /// Ends when a slot is free: no turn waits for one then.
+    pub async fn until_one_is_free(&self) {
+        let given = self.lock().given.clone();
+        loop {
+            let told = given.notified();
+            tokio::pin!(told);
+            // Before it is looked: what is given on in between is heard.
+            told.as_mut().enable();
+            if self.lock().free > 0 {
+                return;
+            }
+            told.await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, SlotQueue> {
         self.0.lock().expect("no holder of the slots panics")
     }
@@ -143,6 +161,7 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
+        let given = waiting.given.clone();
         let next = loop {
             match waiting.queue.pop_first() {
                 Some((_, sender)) if sender.is_closed() => {}
@@ -157,6 +176,7 @@ impl Drop for Slot {
                 drop(sender.send(Slot(self.0.clone())));
             }
         }
+        given.notify_waiters();
     }
 }
 
@@ -399,6 +419,33 @@ mod tests {
             tokio::time::timeout(std::time::Duration::from_secs(10), both).await.expect("neither waits for ever");
         assert_eq!(done, (Ok(true), Ok(true)));
         assert_eq!(slots.lock().free, 1);
+    }
+
+    #[tokio::test]
+    async fn whoever_makes_room_hears_when_the_last_one_had_its_slot_and_when_the_last_one_gave_up() {
+        let slots = Slots::new(1);
+        slots.until_one_is_free().await;
+        for gives_up in [false, true] {
+            let held = slots.take(rank(0)).await.expect("a slot");
+            let (waits, makes_room) = (slots.clone(), slots.clone());
+            let waits = tokio::spawn(async move { waits.take(rank(5)).await });
+            while slots.waiting() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let room = tokio::spawn(async move { makes_room.until_one_is_free().await });
+            tokio::task::yield_now().await;
+            assert!(!room.is_finished(), "one waits");
+            if gives_up {
+                waits.abort();
+            }
+            drop(held);
+            if let Ok(had) = waits.await {
+                tokio::task::yield_now().await;
+                assert!(!room.is_finished(), "it is not free yet");
+                drop(had);
+            }
+            room.await.expect("it is free");
+        }
     }
 
     #[tokio::test]

@@ -46,7 +46,7 @@ impl GroundingGate {
     async fn checked(&self, mut outputs: Vec<Made>) -> Result<Vec<Made>, AgentError> {
         let (memory, rule) = (&self.memory, self.rule);
         let refused = |what: String| {
-            AgentError::Failed(format!(
+            AgentError::GateRefused(format!(
                 "the answer is not grounded and was held back: {what}, and every answer must cite what the namespace \
                  {:?} keeps",
                 memory.namespace()
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(released, Ok(vec![asks]));
         let uncited = text("a", "ninety euro", false).annotated(Some(metadata));
         let refused = clerk(false).release(vec![uncited]).await.expect_err("it cites nothing");
-        assert!(matches!(&refused, AgentError::Failed(why) if why.contains("not grounded")), "{refused}");
+        assert!(matches!(&refused, AgentError::GateRefused(why) if why.contains("not grounded")), "{refused}");
     }
 
     #[test]

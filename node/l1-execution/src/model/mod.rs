@@ -309,7 +309,7 @@ impl Model {
         let (completion, spent) = Box::pin(replay::make(&*journal, step, asked, tokens)).await?;
         let Some(spent) = spent else { return Ok(completion) };
         // What was spent before is known to no other budget: that of the node that ended is gone.
-        if !journal.is_tape() {
+        if !journal.is_tape() && !journal.goes_on() {
             self.budget.charge_tokens(spent, completion.price);
         }
         if !completion.text.is_empty() {

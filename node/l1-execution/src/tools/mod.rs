@@ -4,7 +4,6 @@
 //! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
 //! its whole definition is the one that was bound: its server is listed again before each call, once.
 
-mod checks;
 mod gate;
 
 use std::collections::BTreeMap;
@@ -12,14 +11,15 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use althing_protocol::contract::Check;
-use althing_protocol::{AgentRef, Label, binding};
+use althing_protocol::contract::Verify;
+use althing_protocol::{AgentRef, Label};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
+use crate::call_checks::CallChecks;
 use crate::context::{self, CallContext};
 use crate::decisions::{Decisions, GateRefusal};
 use crate::definition::{Pins, Unfit, hash};
@@ -30,6 +30,7 @@ use crate::patience;
 use crate::profiles::Profiles;
 use crate::relayed::Relayed;
 use crate::tool_error::{arguments_of, refused_arguments};
+use crate::tool_servers::ToolServers;
 
 pub use crate::call_record::CallRecord;
 pub use crate::definition::Definition;
@@ -57,13 +58,13 @@ const LISTINGS_MAX: usize = 3;
 /// One agent's tools.
 pub struct Tools {
     pub(crate) agent: AgentRef,
-    pub(crate) servers: BTreeMap<String, Arc<dyn ToolServer>>,
+    servers: ToolServers,
     decisions: Decisions,
     known: Mutex<Known>,
     pub(crate) effects: Effects,
     pub(crate) profiles: Profiles,
     /// What is asked after calls.
-    checks: Vec<Check>,
+    checks: CallChecks,
     outputs: OutputSchemas,
 }
 
@@ -75,12 +76,12 @@ impl Tools {
         let decisions = Decisions::new(agent.clone(), gate);
         Tools {
             agent,
-            servers,
+            servers: ToolServers::new(servers),
             decisions,
             known,
             effects,
             profiles,
-            checks: Vec::new(),
+            checks: CallChecks::default(),
             outputs: OutputSchemas::default(),
         }
     }
@@ -94,14 +95,6 @@ impl Tools {
     #[must_use]
     pub fn pins(&self) -> Option<Pins> {
         self.known().pins().cloned()
-    }
-
-    /// The definitions to pin of these tools: those of servers that are not the node's own.
-    #[must_use]
-    pub fn pinnable(&self, bound: &[binding::Tool]) -> Pins {
-        let foreign = |name: &str| self.server(name).is_some_and(|(_, server, _)| !server.is_own());
-        let foreign = bound.iter().map(|tool| tool.name.as_str()).filter(|name| foreign(name));
-        self.known().pinnable(foreign)
     }
 
     /// The tools that the contract names and that are unfit, with the reason.
@@ -120,10 +113,8 @@ impl Tools {
         self.known.lock().expect("no holder of the tools panics")
     }
 
-    /// The name and the server of a tool, and its name there.
-    pub(crate) fn server<'a>(&self, name: &'a str) -> Option<(&'a str, &Arc<dyn ToolServer>, &'a str)> {
-        let (server, tool) = name.split_once('/')?;
-        Some((server, self.servers.get(server)?, tool))
+    pub(crate) fn servers(&self) -> &ToolServers {
+        &self.servers
     }
 
     /// Whether there are no servers.
@@ -135,9 +126,9 @@ impl Tools {
     /// The tools that the agent may use, by their names for models; none of a server that does not answer.
     pub async fn listed(&self) -> BTreeMap<String, Definition> {
         // All at once: a server that hangs does not delay the others.
-        let asked = self.servers.iter().map(|(name, server)| self.list(name, server));
+        let asked = self.servers.all().map(|(name, server)| self.list(name, server));
         let answered = futures::future::join_all(asked).await;
-        for ((server, port), answer) in self.servers.iter().zip(answered) {
+        for ((server, port), answer) in self.servers.all().zip(answered) {
             if let Err(fault) = answer {
                 // One that is late because it works has the tools that it had.
                 if !(matches!(fault, Fault::Silent(_)) && port.is_busy()) {
@@ -197,7 +188,9 @@ impl Tools {
         match outcome {
             // Boxed, or each call would have room for one more.
             Ok(result) if !self.checks.is_empty() => {
-                (Ok(Box::pin(self.checked(&record.tool, arguments, result)).await), record)
+                let make = |by: String, arguments: String| async move { self.made(&by, &arguments, None).await.0 };
+                let told = self.checks.tell((record.tool.as_str(), arguments), result, &self.effects, make);
+                (Ok(Box::pin(told).await), record)
             }
             outcome => (outcome, record),
         }
@@ -218,16 +211,8 @@ impl Tools {
         let dispatched = self.dispatch(&name, arguments, ruling, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
         record.end(self.agent.name(), &span, (&outcome, begun.elapsed()));
-        context::run_notes().add_call(record.facts(self.callee_of(&name, &outcome)));
+        context::run_notes().add_call(record.facts(self.servers.callee_of(&name, outcome.as_ref().ok())));
         (outcome, record)
-    }
-
-    /// The agent that was called and its task, as its answer says, where the tool is another agent.
-    fn callee_of(&self, name: &str, outcome: &Result<Value, ToolError>) -> Option<(String, String)> {
-        let (_, server, tool) = self.server(name)?;
-        drop(server.callee(tool)?);
-        let answer = &outcome.as_ref().ok()?["structuredContent"];
-        Some((answer["agent"].as_str()?.to_owned(), answer["task"].as_str()?.to_owned()))
     }
 
     async fn dispatch(
@@ -247,7 +232,7 @@ impl Tools {
         };
         match outcome {
             Ok(result) if self.profiles.hides(name) => {
-                let served = self.server(name).map(|(_, server, tool)| (&**server, tool));
+                let served = self.servers.find(name).map(|(_, server, tool)| (&**server, tool));
                 self.profiles.hidden(&turn, name, served, &result)
             }
             outcome => outcome,
@@ -256,7 +241,7 @@ impl Tools {
 
     /// The arguments of a call with what handles in them stand for, the turn that makes it, and the label of what was hidden.
     pub(crate) fn filled(&self, name: &str, arguments: &str) -> Result<(Value, CallContext, Option<Label>), ToolError> {
-        let most = self.arguments_max(name);
+        let most = self.servers.arguments_max(name).unwrap_or(ARGUMENTS_BYTES_MAX);
         let arguments = arguments_of(name, arguments, most)?;
         let mut turn = context::now();
         let filled =
@@ -276,7 +261,7 @@ impl Tools {
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
         let definition = record.definition.clone();
-        let journal = turn.rights.journal.as_deref().filter(|_| self.is_step(name, arguments));
+        let journal = turn.rights.journal.as_deref().filter(|_| self.servers.is_step(name, arguments));
         let is_journalled = journal.is_some();
         let call = ToolCall { is_journalled, ..self.decisions.call(turn, name, &definition, arguments) };
         if let Some(journal) = journal {
@@ -293,17 +278,6 @@ impl Tools {
         outcome
     }
 
-    /// Bytes of a tool's arguments.
-    fn arguments_max(&self, name: &str) -> usize {
-        let most = self.server(name).and_then(|(_, server, tool)| server.arguments_max(tool));
-        most.unwrap_or(ARGUMENTS_BYTES_MAX)
-    }
-
-    /// Whether a call is a step of its turn's journal, if that has one.
-    pub(crate) fn is_step(&self, name: &str, arguments: &Value) -> bool {
-        arguments.is_object() && self.server(name).is_none_or(|(_, server, tool)| server.is_step(tool))
-    }
-
     /// Calls a tool; a result that is too long is an error.
     pub(crate) async fn bounded(
         &self,
@@ -314,7 +288,7 @@ impl Tools {
         let called = self.call(name, arguments, record).await;
         // Of why there is no answer the same is said as of an answer. What is hidden is not given to the turn.
         let is_hidden = called.is_ok() && self.profiles.hides(name);
-        if let (Ok(_) | Err(ToolError::Fault { .. }), Some((_, server, tool))) = (&called, self.server(name))
+        if let (Ok(_) | Err(ToolError::Fault { .. }), Some((_, server, tool))) = (&called, self.servers.find(name))
             && !is_hidden
         {
             context::hear(self.profiles.result_label(name, (&**server, tool), context::whole_label()));
@@ -334,7 +308,7 @@ impl Tools {
     async fn call(&self, name: &str, arguments: &Value, record: &mut CallRecord) -> Result<Value, ToolError> {
         let unknown = || ToolError::Unknown(name.to_owned());
         let fault = |fault| ToolError::Fault { tool: name.to_owned(), fault };
-        let (server_name, server, tool) = self.server(name).ok_or_else(unknown)?;
+        let (server_name, server, tool) = self.servers.find(name).ok_or_else(unknown)?;
         for _ in 0..LISTINGS_MAX {
             // A call that waits for its caller was checked when it was made, and its server may do nothing else meanwhile.
             let goes_on = Relayed::current().and_then(|relayed| relayed.request_state);
@@ -394,9 +368,16 @@ impl Tools {
         self
     }
 
+    /// The same, with the checks that a contract wants after calls.
+    #[must_use]
+    pub(crate) fn with_checks(mut self, verify: &Verify) -> Tools {
+        self.checks = CallChecks::of(verify);
+        self
+    }
+
     /// Stops all servers.
     pub async fn stop(&self) {
-        futures::future::join_all(self.servers.values().map(|server| server.stop())).await;
+        self.servers.stop().await;
     }
 }
 

@@ -142,7 +142,7 @@ async fn grounding_is_a_gate_that_contracts_ask_for() {
 
     let (first, then, ended) = turn(&host, "ninety euro").await;
     assert!(first.is_empty() && then.is_empty(), "{first:?} {then:?}");
-    assert!(matches!(&ended, Err(AgentError::Failed(why)) if why.contains("not grounded")), "{ended:?}");
+    assert!(matches!(&ended, Err(AgentError::GateRefused(why)) if why.contains("not grounded")), "{ended:?}");
 
     let cited = format!("ninety euro [#{id}]");
     let (first, then, ended) = turn(&host, &cited).await;

@@ -9,6 +9,7 @@ use althing_store::{Batch, Durability, Range, ReadError, Rows, Store};
 
 use super::row_seal::{SEALED_MORE, SealError};
 use super::{HEAD_BYTES_MAX, PAGE, RowSeal, SESSION_HEADS, SESSION_ROWS};
+use crate::machine::losses::Losses;
 use crate::machine::session::{
     Begin, Damage, Head, HeadEnd, ROWS_MAX, RecordedTurn, RowSummary, SessionId, TURN_BYTES_MAX, TurnId, TurnRows,
     TurnTape, TurnTapes, Usage, beginning, recorded, summaries,
@@ -31,13 +32,15 @@ pub(crate) struct Journals {
     waiting: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// Those of them with which somebody tries to go on.
     attempts: Mutex<BTreeSet<String>>,
+    /// Turns that did not go on.
+    losses: Mutex<Losses>,
 }
 
 impl Journals {
     /// Those in a store.
     pub fn new(store: Arc<dyn Store>) -> Journals {
         let (usage, open, tapes, waiting) = Default::default();
-        Journals { store, usage, open, tapes, waiting, attempts: Mutex::default() }
+        Journals { store, usage, open, tapes, waiting, attempts: Mutex::default(), losses: Mutex::default() }
     }
 
     /// Deletes the journals of tasks that are not `unfinished`: a task may have ended without them. Those of turns that are over
@@ -86,6 +89,7 @@ impl Journals {
     pub async fn forget(&self, tasks: &[impl AsRef<str> + Sync]) {
         for task in tasks {
             let task = task.as_ref();
+            self.losses().forget(task);
             let turns = self.tapes().take(task);
             for turn in turns {
                 if let Err(error) = self.delete(&turn).await {
@@ -109,6 +113,16 @@ impl Journals {
     /// What the keys of the rows of a task's turn begin with that stopped and may go on anew now.
     pub fn restartable(&self, task: &str, now_ms: u64) -> Option<Vec<u8>> {
         self.tapes().restartable(task, now_ms)
+    }
+
+    /// The tasks with a turn that stopped and may go on anew now, the one that ended last first.
+    pub fn all_restartable(&self, now_ms: u64) -> Vec<String> {
+        self.tapes().all_restartable(now_ms)
+    }
+
+    /// Turns that did not go on after their node had ended.
+    pub fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses.lock().expect("no holder of the losses panics")
     }
 
     /// Whether there is one that goes though its task stays.

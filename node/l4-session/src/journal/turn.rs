@@ -1,5 +1,6 @@
 //! The journal of one turn, as its agent writes it.
 
+mod preempted;
 mod replay;
 
 use std::fmt;
@@ -8,12 +9,14 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 
 use althing_communication::WallClock;
 use althing_execution::journal::{Checkpoint, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome};
+use althing_execution::kernel::slots::Slots;
 use althing_execution::tools::{Denied, GateVerdict, Permit};
 use althing_store::{Batch, Durability, Store};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
 
 use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS, journals};
+use crate::machine::preemption::Preemption;
 use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, RESTART_MS_MAX, Tape, TurnId, TurnRows};
 
 /// What others see of a journal.
@@ -42,7 +45,10 @@ pub(crate) struct TurnJournal {
     /// What clocks say to it.
     tape: StdMutex<Tape>,
     /// From where it goes on.
-    checkpoint: Option<Checkpoint>,
+    checkpoint: StdMutex<Option<Checkpoint>>,
+    /// For whose turns it makes room, if it does.
+    preempted_by: Option<Slots>,
+    preemption: StdMutex<Preemption>,
     /// Whether its node is being stopped.
     is_paused: AtomicBool,
     /// Whether its rows stay when it is over.
@@ -85,7 +91,9 @@ impl TurnJournal {
             ledger,
             seed,
             tape,
-            checkpoint,
+            checkpoint: StdMutex::new(checkpoint),
+            preempted_by: None,
+            preemption: StdMutex::default(),
             is_recorded: false,
             is_parkable: false,
             is_paused,
@@ -278,6 +286,7 @@ impl TurnJournal {
         let call = Call::of(step.kind, step.name, step.arguments, step.effect);
         let (seq, intent, is_new) = {
             let mut writing = self.writing.lock().await;
+            self.make_room(&writing.rows, &step)?;
             let next = writing.rows.reach(call)?;
             self.tape().reach(writing.rows.next_step());
             match next {
@@ -361,6 +370,10 @@ impl Journal for TurnJournal {
 
     fn is_paused(&self) -> bool {
         self.is_paused.load(Ordering::Acquire)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.preemption().has_made_room()
     }
 }
 

@@ -60,6 +60,14 @@ pub(crate) enum NotedFailure {
 }
 
 impl NotedFailure {
+    /// Whether what the agent knew is lost with that.
+    pub fn is_loss(self) -> bool {
+        match self {
+            NotedFailure::NodeEnded | NotedFailure::Unreadable => true,
+            NotedFailure::ResultNotKept => false,
+        }
+    }
+
     /// The task's status message.
     pub fn message(self) -> &'static str {
         match self {

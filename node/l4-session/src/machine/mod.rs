@@ -3,7 +3,9 @@
 pub(crate) mod answers;
 pub mod handoff;
 pub(crate) mod listing;
+pub mod losses;
 pub(crate) mod moves;
+pub(crate) mod preemption;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub mod run;

@@ -48,6 +48,17 @@ pub enum Reason {
     Caller(String),
 }
 
+impl Reason {
+    /// Whether what its agent knew is lost with that: not where others decided that it does not go on.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Reason::NotResumable | Reason::Journal(_) => true,
+            Reason::StaleToken(_) | Reason::Caller(_) => false,
+        }
+    }
+}
+
 impl From<&Damage> for Reason {
     fn from(Damage { step, what }: &Damage) -> Reason {
         JournalError::Damaged { what: format!("step {step}: {what}") }.into()

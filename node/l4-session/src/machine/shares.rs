@@ -146,6 +146,13 @@ impl<Key: Ord + Clone> Shares<Key> {
         Ok(())
     }
 
+    /// Counts the memory of a turn's task anew: it goes on, and is not refused for that.
+    pub fn recount(&mut self, claim: &mut Claim<Key>, bytes: usize) {
+        let (less, more) = (Load { turns: 0, bytes: claim.bytes }, Load { turns: 0, bytes });
+        self.change(claim, |load| load.minus(less).plus(more));
+        claim.bytes = bytes;
+    }
+
     /// A turn ends.
     pub fn end(&mut self, claim: &Claim<Key>) {
         let less = Load { turns: 1, bytes: claim.bytes };

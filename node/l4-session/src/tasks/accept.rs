@@ -6,7 +6,6 @@ use althing_call::{CallMetadata, Consent, OperationError, Refusal};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_protocol::AgentRef;
-use althing_store::Durability;
 
 use crate::machine::answers;
 use crate::machine::record::{Record, Scope, WORKING_BYTES_MAX};
@@ -15,10 +14,11 @@ use crate::machine::size::stored_bytes;
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::machine::time_limit::time_limit;
 use crate::tasks::begin;
+use crate::tasks::first_write;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::parking;
 use crate::tasks::persistence::PersistenceState;
-use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal, unkept};
+use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal};
 use crate::tasks::start;
 use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
@@ -141,7 +141,7 @@ impl TaskRunner {
         let continues = message.task_id.clone();
         let new_id = continues.clone().or(start.id).unwrap_or_else(|| self.new_id());
         // Before any lock: the name in it has to be resolved.
-        let push = self.push_config(request.configuration, &new_id).await?;
+        let push = first_write::push_config(self, request.configuration, &new_id).await?;
         let _lock = match &continues {
             Some(id) => Some(self.live().write_lock(id).await),
             None => None,
@@ -183,43 +183,12 @@ impl TaskRunner {
         let claim = self.claim(&agent.agent, &record, asked.call.holder);
         let live = self.live().begin(&agent.agent, &record, claim, bytes, asked)?;
         if let Some(encoded) = encoded
-            && let Err(error) = self.keep(&record, encoded, push).await
+            && let Err(error) = first_write::keep(self, &record, encoded, push).await
         {
             self.live().finish(&record.task.id, Vec::new);
             return Err(error);
         }
         Ok(Accepted::New(live, ()))
-    }
-
-    /// Whom a message wants to be told about its task, checked.
-    async fn push_config(
-        &self,
-        configuration: Option<a2a::SendMessageConfiguration>,
-        task: &str,
-    ) -> Result<Option<a2a::TaskPushNotificationConfig>, OperationError> {
-        match configuration.and_then(|configuration| configuration.task_push_notification_config) {
-            Some(config) => self.store().push().checked(config, task).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Writes a task that a message began or continued, and whom it wants to be told.
-    async fn keep(
-        &self,
-        record: &Record,
-        encoded: Encoded,
-        push: Option<a2a::TaskPushNotificationConfig>,
-    ) -> Result<(), OperationError> {
-        let Some(config) = push else { return self.store().write(encoded).await.map_err(internal) };
-        let id = config.id.clone().unwrap_or_default();
-        // On disk with the task, whose write is synced.
-        self.store().push().set(record.scope, config, Durability::Buffered).await.map_err(unkept)?;
-        if let Err(error) = self.store().write(encoded).await {
-            // What it replaced is lost too: the disk is full, or broken.
-            let _ = self.store().push().remove(&record.task.id, &id).await;
-            return Err(internal(error));
-        }
-        Ok(())
     }
 
     /// Writes a task that is not on disk yet, before somebody is told of it. False if its turn left none: nobody is told of it

@@ -69,7 +69,8 @@ pub(super) fn journal(
 pub(super) fn opened(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows) -> TurnJournal {
     let (journals, clock) = (runner.store().journals().clone(), runner.ports().0.clone());
     let journal = TurnJournal::new(journals, clock, rows, row_seal(runner, agent));
-    journal.recorded(runner.host().is_recorded(agent)).parkable(runner.asks().get().is_some())
+    let journal = journal.recorded(runner.host().is_recorded(agent)).parkable(runner.asks().get().is_some());
+    journal.preempted_by(runner.host().preempted_by(agent))
 }
 
 /// The name of a turn that began so; none if that names no agent.

@@ -9,7 +9,7 @@ use crate::machine::record::{RECORD_BYTES_MAX, Scope};
 use crate::machine::task::{self, STATUS_MESSAGE_BYTES_MAX};
 use crate::tasks::parking;
 use crate::tasks::replies::shown;
-use crate::tasks::runner::{HostedAgent, internal};
+use crate::tasks::runner::{HostedAgent, TaskRunner, internal};
 use crate::tasks::service::TaskService;
 use crate::tasks::store::Encoded;
 
@@ -25,7 +25,7 @@ impl TaskService {
         request: &a2a::CancelTaskRequest,
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
-        let said = self.cancel_waiting(agent, scope, request, metadata).await?;
+        let said = cancel_waiting(&self.runner, agent, scope, request, metadata).await?;
         let lock = self.runner.live().write_lock(&request.id).await;
         let mut record = self.runner.read(agent, scope, &request.id)?;
         if record.task.status.state.is_terminal() {
@@ -66,33 +66,31 @@ impl TaskService {
         futures::future::join_all(told).await;
         shown(cancelled.task, None)
     }
+}
 
-    /// Tells the agent that an idle task is cancelled, without holding the task's lock; gives the agent's message.
-    async fn cancel_waiting(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        request: &a2a::CancelTaskRequest,
-        metadata: &CallMetadata,
-    ) -> Result<Option<a2a::Message>, OperationError> {
-        let record = self.runner.read(agent, scope, &request.id)?;
-        let waits = !record.task.status.state.is_terminal() && self.runner.live().running(&request.id).is_none();
-        let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
-        let parameters = Parameters {
-            extensions: metadata.extensions.clone(),
-            attributes: metadata.attributes.clone(),
-            answer: metadata.answer.clone(),
-            principals: chain::written(&metadata.principals),
-            metadata: request.metadata.clone(),
-            ..Parameters::default()
-        };
-        let Some(running) = self.runner.host().agent(&agent.agent) else { return Ok(None) };
-        match running.cancel(&remembered, &parameters).await {
-            Ok(said) => Ok(said.filter(|said| task::bytes(said) <= STATUS_MESSAGE_BYTES_MAX)),
-            Err(AgentError::Refused { code, message, details }) => {
-                Err(OperationError::of_agent(code, message, details))
-            }
-            Err(_) => Ok(None),
-        }
+/// Tells the agent that an idle task is cancelled, without holding the task's lock; gives the agent's message.
+async fn cancel_waiting(
+    runner: &TaskRunner,
+    agent: &HostedAgent,
+    scope: Scope,
+    request: &a2a::CancelTaskRequest,
+    metadata: &CallMetadata,
+) -> Result<Option<a2a::Message>, OperationError> {
+    let record = runner.read(agent, scope, &request.id)?;
+    let waits = !record.task.status.state.is_terminal() && runner.live().running(&request.id).is_none();
+    let Some(remembered) = record.remembered.filter(|_| waits) else { return Ok(None) };
+    let parameters = Parameters {
+        extensions: metadata.extensions.clone(),
+        attributes: metadata.attributes.clone(),
+        answer: metadata.answer.clone(),
+        principals: chain::written(&metadata.principals),
+        metadata: request.metadata.clone(),
+        ..Parameters::default()
+    };
+    let Some(running) = runner.host().agent(&agent.agent) else { return Ok(None) };
+    match running.cancel(&remembered, &parameters).await {
+        Ok(said) => Ok(said.filter(|said| task::bytes(said) <= STATUS_MESSAGE_BYTES_MAX)),
+        Err(AgentError::Refused { code, message, details }) => Err(OperationError::of_agent(code, message, details)),
+        Err(_) => Ok(None),
     }
 }

@@ -12,11 +12,11 @@ use crate::machine::record::Record;
 use crate::machine::run::{RunContext, RunRecord};
 use crate::machine::task;
 use crate::push::Notes;
+use crate::tasks::expiry;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::live::{Ending, LiveTask};
 use crate::tasks::persistence::PersistenceState;
 use crate::tasks::recording;
-use crate::tasks::restart;
 use crate::tasks::runner::{TaskRunner, internal};
 use crate::tasks::store::{self, Encoded, TaskStoreError};
 use crate::tasks::verdicts;
@@ -83,7 +83,7 @@ pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<T
     drop(kept);
     runner.store().handoffs().forget(&live.id);
     if live.request.journal.as_ref().is_some_and(|journal| journal.is_restartable()) {
-        restart::expire_later(runner);
+        expiry::expire_later(runner);
     }
     let over = record.task.status.state.clone();
     live.change(|now| {

@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::journal::TurnJournal;
 use crate::machine::record::Record;
+use crate::machine::size::stored_bytes;
 use crate::machine::task;
+use crate::tasks::course::CourseNotes;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
 use crate::tasks::handoffs::Relays;
 use crate::tasks::in_flight::MessageKey;
-use crate::tasks::outcome::CourseNotes;
 use crate::tasks::persistence::PersistenceState;
 use crate::tasks::refusals::TurnRefusals;
 
@@ -97,7 +98,7 @@ pub(crate) struct LiveTask {
     /// Cancels the turn.
     pub cancel: CancellationToken,
     /// Why it was stopped, if its task goes on: with a new message, or on another node.
-    pub(super) interrupted: OnceLock<&'static str>,
+    interrupted: OnceLock<&'static str>,
     /// What follows the work, once that is given away.
     pub relays: Relays,
     /// What gates refused of its answer so far.
@@ -285,7 +286,7 @@ impl LiveTask {
         asked: TurnRequest,
     ) -> LiveTask {
         let state = watch::Sender::new(record.task.status.state.clone());
-        let artifact_bytes = record.task.artifacts.iter().flatten().map(task::bytes).sum();
+        let artifact_bytes = artifact_bytes(&record);
         let persistence = if asked.waits { PersistenceState::NotYet } else { PersistenceState::Yes };
         let id = record.task.id.clone();
         // What the task holds by now, and what came with the message: the turn's answer is made of it.
@@ -326,6 +327,19 @@ impl LiveTask {
         self.lock().labelled()
     }
 
+    /// The task is as it was when the turn began, which makes again what it made since: with the label of all that it was given
+    /// by now.
+    pub(super) fn restore(&self, mut record: Record) {
+        let stored_bytes = stored_bytes(&record);
+        let mut now = self.lock();
+        record.add_label(now.record.label);
+        now.artifact_bytes = artifact_bytes(&record);
+        (now.stored_bytes, now.ending, now.record) = (stored_bytes, None, record);
+        drop(now);
+        // What is refused again is noted again.
+        drop(self.refusals.take());
+    }
+
     /// What is said of the answer of its turn so far.
     pub fn said(&self) -> &AnswerAttributes {
         &self.request.call.answer
@@ -350,6 +364,11 @@ impl LiveTask {
         self.cancel.cancel();
         // The sender lives in `self`: waiting cannot fail.
         let _ = self.state.subscribe().wait_for(task::is_idle).await;
+    }
+
+    /// Why it was stopped, if that was done though its task goes on.
+    pub(super) fn interruption(&self) -> Option<&'static str> {
+        self.interrupted.get().copied()
     }
 
     pub fn running(&self) -> bool {
@@ -464,6 +483,11 @@ impl LiveTask {
         }
         Some(event)
     }
+}
+
+/// Bytes of the artifacts of a task, as JSON.
+fn artifact_bytes(record: &Record) -> usize {
+    record.task.artifacts.iter().flatten().map(task::bytes).sum()
 }
 
 /// The task has too many listeners.

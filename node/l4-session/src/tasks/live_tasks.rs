@@ -150,6 +150,14 @@ impl LiveTasks {
         live.get_mut(id).map_or(Ok(()), |(_, claim)| shares.grow(claim, bytes))
     }
 
+    /// Counts the memory of a turn's task anew: it goes on from its beginning.
+    pub fn recount(&self, id: &str, bytes: usize) {
+        let Tasks { live, shares, .. } = &mut *self.tasks();
+        if let Some((_, claim)) = live.get_mut(id) {
+            shares.recount(claim, bytes);
+        }
+    }
+
     /// Removes a turn that is over; the listeners that `end` gives wait for the next one.
     pub fn finish(&self, id: &str, end: impl FnOnce() -> Vec<Listener>) {
         let mut tasks = self.tasks();

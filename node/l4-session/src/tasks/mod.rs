@@ -5,10 +5,14 @@ mod answers;
 mod begin;
 mod cancelling;
 mod closing;
+mod counting;
+mod course;
 mod departures;
 mod doubt;
+mod expiry;
 mod figures;
 mod first_response;
+mod first_write;
 mod handoffs;
 mod handover;
 mod in_flight;
@@ -19,6 +23,7 @@ mod notes;
 mod outcome;
 mod parking;
 mod persistence;
+mod preemption;
 mod push_configs;
 mod reads;
 mod recording;
@@ -37,11 +42,13 @@ mod start;
 mod steps;
 mod store;
 mod subscribing;
+mod task_rows;
 mod tenure;
 mod turn;
 mod verdicts;
 
 pub use answers::ANSWERS;
+pub use course::TurnCourse;
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use handoffs::{
     DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT, HandoffCall, HandoffError, HandoffProgress,
@@ -49,7 +56,7 @@ pub use handoffs::{
 };
 pub use handover::{HandoverError, freeze, thaw};
 pub use live_tasks::TurnEnd;
-pub use outcome::{CountOutcomes, TurnCourse, TurnOutcome};
+pub use outcome::{CountOutcomes, TurnCopy, TurnOutcome};
 pub use refusals::TaskRefusal;
 pub use rehearsal::{REHEARSAL_MAX, Rehearsal, RehearsalError, Script, TaskTape, TurnTimes};
 pub use restart::RestartRefusal;

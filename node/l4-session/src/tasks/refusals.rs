@@ -22,7 +22,7 @@ const UNREADABLE: &str = "the disk does not give it; the log of the node says wh
 pub(crate) struct TurnRefusals(Mutex<Vec<RefusedAnswer>>);
 
 impl TurnRefusals {
-    /// Takes them.
+    /// Takes them; also where the turn goes on from its beginning, and its gates refuse them again.
     pub fn take(&self) -> Vec<RefusedAnswer> {
         std::mem::take(&mut *self.0.lock().expect("no holder of the refusals panics"))
     }

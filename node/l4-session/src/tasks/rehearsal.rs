@@ -8,6 +8,7 @@ use a2a::{Message, Task, TaskState};
 use althing_call::{CallMetadata, Principal};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::journal::{Journal, TurnRights};
+use althing_execution::run_notes::RunNotes;
 use althing_execution::{AgentError, Output, Turn};
 use althing_failure::Kind;
 use althing_protocol::{AgentRef, Attributes, Label};
@@ -17,7 +18,9 @@ use crate::machine::record::Record;
 use crate::machine::session::{Begin, RecordedTurn};
 use crate::machine::task;
 use crate::tasks::closing::status_message;
+use crate::tasks::course::{self, TurnCourse};
 use crate::tasks::live::TurnRequest;
+use crate::tasks::outcome::TurnCopy;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::turn::{end_state, turn_of};
 use crate::tasks::{begin, notes, resume};
@@ -80,6 +83,8 @@ pub enum Script<'a> {
     Recorded(&'a TaskTape, usize),
     /// As if the owner of this node sent the message, with that label.
     New(Option<Label>),
+    /// On the terms of a turn that is over.
+    Copied(&'a TurnCopy),
 }
 
 /// How long a turn took.
@@ -97,6 +102,8 @@ pub struct Rehearsal {
     agent: AgentRef,
     /// The task that is made in memory alone; none before the first message.
     record: Option<Record>,
+    /// How its last turn went; none before the first message.
+    course: Option<TurnCourse>,
 }
 
 impl Rehearsal {
@@ -110,7 +117,7 @@ impl Rehearsal {
         if !inner.is_some_and(|inner| is_enclosed(&*inner)) {
             return Err(RehearsalError::Open { agent: agent.to_owned() });
         }
-        Ok(Rehearsal { runner: runner.clone(), agent: chosen, record: None })
+        Ok(Rehearsal { runner: runner.clone(), agent: chosen, record: None, course: None })
     }
 
     /// The agent, in the version that answers.
@@ -129,6 +136,17 @@ impl Rehearsal {
     #[must_use]
     pub fn task(&self) -> Option<&Task> {
         self.record.as_ref().map(|record| &record.task)
+    }
+
+    /// How its last turn went; none before the first message.
+    #[must_use]
+    pub fn course(&self) -> Option<TurnCourse> {
+        self.course
+    }
+
+    /// Gives the agent the message of a turn that is over, as [`Rehearsal::turn`] does.
+    pub async fn copy(&mut self, copy: &TurnCopy, journal: Arc<dyn Journal>) -> TurnTimes {
+        self.turn(copy.message.clone(), Script::Copied(copy), journal).await
     }
 
     /// Gives the agent a message, and waits until its turn has ended: then [`Rehearsal::task`] has what it answered. A message after
@@ -151,7 +169,10 @@ impl Rehearsal {
         let ended = ended.unwrap_or_else(|_| {
             Err(AgentError::Failed(format!("it did not end within the {} ms that it may take", most.as_millis())))
         });
+        let fault = ended.as_ref().err().map(course::course);
         self.close(&mut record, ended);
+        let course = fault.unwrap_or_else(|| course::course_of(&record.task.status.state));
+        self.course = Some(course::heard(course, &asked.run));
         self.record = Some(record);
         TurnTimes { first, whole: begun.elapsed() }
     }
@@ -172,7 +193,7 @@ impl Rehearsal {
             }
             None => match script {
                 Script::Recorded(tape, _) => new(tape.task.id.clone(), tape.task.context_id.clone(), message),
-                Script::New(_) => new(self.runner.new_id(), self.runner.new_id(), message),
+                Script::New(_) | Script::Copied(_) => new(self.runner.new_id(), self.runner.new_id(), message),
             },
         }
     }
@@ -246,5 +267,7 @@ fn request(script: Script<'_>, record: &Record, message_id: String) -> TurnReque
             let call = CallMetadata { attributes, principals: vec![Principal::Local], ..CallMetadata::default() };
             TurnRequest { call, message_id, ..TurnRequest::default() }
         }
+        // With notes of its own.
+        Script::Copied(copy) => TurnRequest { run: RunNotes::default(), ..copy.request.clone() },
     }
 }

@@ -1,16 +1,13 @@
 //! A turn that stopped where its agent did something else than before its node ended, or where another agent would have gone on:
 //! the owner of the node has it go on anew from one of its steps, within a day.
 
-use std::time::Duration;
-
 use a2a::TaskState;
 use althing_call::Principal;
 use althing_failure::{CallStep, Kind, Remedy};
-use tokio::time::sleep;
 
 use crate::journal::{Journals, RowSeal};
 use crate::machine::record::Record;
-use crate::machine::session::{Damage, RESTART_MS_MAX, RestartError, TurnRows};
+use crate::machine::session::{Damage, RestartError, TurnRows};
 use crate::machine::task;
 use crate::tasks::begin;
 use crate::tasks::resume;
@@ -122,6 +119,7 @@ pub(super) async fn restart(runner: &TaskRunner, id: &str, from: u32, by: &Princ
     runner.store().write_telling(encoded, notes).await.map_err(unwritten)?;
     let journals = runner.store().journals();
     journals.release(&rows.turn().prefix());
+    journals.losses().forget(id);
     journals.await_agent(name.clone(), id.to_owned());
     drop(lock);
     tracing::info!(agent = name, task = id, from, %by, "a turn that stopped goes on anew");
@@ -152,18 +150,4 @@ fn read(runner: &TaskRunner, id: &str) -> Result<TurnStop, RestartRefusal> {
     let turn = turn.ok_or_else(other).map_err(damaged)?;
     let rows = journals.read(turn, begin, &seal).map_err(damaged)?;
     Ok(TurnStop { record, rows, seal })
-}
-
-/// Deletes the journals of turns that stopped, when their time is over; of those that stopped before the node began, a day after
-/// that at the latest.
-pub(super) fn expire_later(runner: &TaskRunner) {
-    if !runner.store().journals().has_expiring() {
-        return;
-    }
-    let weak = runner.weak();
-    tokio::spawn(async move {
-        sleep(Duration::from_millis(RESTART_MS_MAX)).await;
-        let Some(runner) = weak() else { return };
-        runner.store().journals().expire(runner.now_ms()).await;
-    });
 }

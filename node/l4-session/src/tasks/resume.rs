@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::journal::Attempt;
 use crate::machine::listing::NotedFailure;
+use crate::machine::losses::TurnLoss;
 use crate::machine::record::Record;
 use crate::machine::recovery::{self, Failure, Present, Reason, Recovery};
 use crate::machine::session::{Begin, DOUBT_MS_MAX, Damage, TurnRows};
@@ -26,7 +27,7 @@ use crate::tasks::parking::{self, CONSENT_RETRY, RETRY};
 use crate::tasks::runner::{HostedAgent, Resumer, TaskRunner};
 use crate::tasks::standing::{Recheck, Standing};
 use crate::tasks::start;
-use crate::tasks::store::TaskStoreError;
+use crate::tasks::task_rows;
 use crate::tasks::tenure::{self, Tenure};
 
 /// How long a turn waits for the version of its agent that began it, beside the one that was added.
@@ -62,9 +63,6 @@ enum Right {
     /// Somebody must consent first, to this.
     Resting(String),
 }
-
-/// An unfinished task, with the rows of its journal.
-pub(super) type TaskRows = (Record, Result<TurnRows, Damage>);
 
 /// Goes on with the unfinished tasks of an agent.
 pub(super) async fn resume(runner: TaskRunner, agent: HostedAgent, recheck: Recheck) {
@@ -134,7 +132,7 @@ pub(super) fn give_up_later(runner: &TaskRunner) {
 async fn give_up(runner: &TaskRunner, id: &str) {
     let _lock = runner.live().write_lock(id).await;
     let (reader, named) = (runner.clone(), id.to_owned());
-    let Ok(Ok(Some((record, rows)))) = runner.apart(move || read(&reader, &named)).await else { return };
+    let Ok(Ok(Some((record, rows)))) = runner.apart(move || task_rows::read(&reader, &named)).await else { return };
     let began = record.read_begin().and_then(Result::ok);
     let agent = began.and_then(|began| Some(AgentRef { id: began.agent.parse().ok()?, version: began.version.into() }));
     let failure = match &rows {
@@ -142,6 +140,7 @@ async fn give_up(runner: &TaskRunner, id: &str) {
         // Which calls are in doubt is not known then, and that is what is told.
         Err(damage) => Failure { reason: damage.into(), doubts: Vec::new() },
     };
+    note_loss(runner, &record.agent, id, &failure);
     match agent.and_then(|agent| begin_again(runner, &agent, record, rows, None)) {
         Some(live) => closing::fail(runner, &live, failure.to_string()).await,
         // There is no room for it, or its beginning names no agent.
@@ -170,7 +169,7 @@ async fn resume_task(
     let permission = permission(runner, agent, id, recheck, is_last).await;
     let lock = runner.live().write_lock(id).await;
     let (reader, named) = (runner.clone(), id.to_owned());
-    let read = match runner.apart(move || read(&reader, &named)).await {
+    let read = match runner.apart(move || task_rows::read(&reader, &named)).await {
         Ok(Ok(read)) => read,
         Ok(Err(error)) => return unreadable(runner, attempt, &error.to_string()).await,
         Err(error) => return unreadable(runner, attempt, &error.message).await,
@@ -223,10 +222,20 @@ async fn resume_task(
             {
                 journal.keep_for_restart();
             }
+            note_loss(runner, agent.name(), id, &failure);
             closing::fail(runner, &live, failure.to_string()).await;
         }
     }
     Progress::Made
+}
+
+/// Notes that a turn does not go on, where what its agent knew is lost with that.
+fn note_loss(runner: &TaskRunner, agent: &str, task: &str, failure: &Failure) {
+    if failure.reason.is_loss() {
+        let (agent, task, why) = (agent.to_owned(), task.to_owned(), failure.to_string());
+        let loss = TurnLoss { agent, task, why, may_restart: false };
+        runner.store().journals().losses().add(runner.now_ms(), loss);
+    }
 }
 
 /// Goes on with the turn of a task that rests, as soon as there is room for it.
@@ -289,22 +298,6 @@ async fn right(runner: &TaskRunner, begin: &Begin, recheck: BoxFuture<'static, D
         Decision::Deny(error) => Right::Refused(Reason::Caller(error.message)),
         Decision::Ask(Consent { to }) => Right::Resting(to),
     }
-}
-
-/// Reads an unfinished task with its journal; none if it is finished by now, or gone.
-pub(super) fn read(runner: &TaskRunner, id: &str) -> Result<Option<TaskRows>, TaskStoreError> {
-    let Some(record) = runner.store().read(id)? else { return Ok(None) };
-    if !record.goes_on() {
-        return Ok(None);
-    }
-    let Some(began) = record.read_begin() else { return Ok(None) };
-    let rows = began.and_then(|began| {
-        let nobody = || Damage { step: 0, what: "its beginning names no agent".to_owned() };
-        let turn = begin::turn(&record, &began).ok_or_else(nobody)?;
-        let agent = AgentRef { id: began.agent.parse().map_err(|_| nobody())?, version: began.version.as_str().into() };
-        runner.store().journals().read(turn, began, &begin::row_seal(runner, &agent))
-    });
-    Ok(Some((record, rows)))
 }
 
 /// The version of the agent that began the turn, if it runs here; else, at last, the one that was added.

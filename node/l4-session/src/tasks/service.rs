@@ -16,12 +16,12 @@ use althing_store::Store;
 use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
 use crate::push::Postman;
+use crate::tasks::expiry;
 use crate::tasks::figures::AgentFigures;
 use crate::tasks::live_tasks::TurnEnd;
 use crate::tasks::outcome::CountOutcomes;
 use crate::tasks::push_configs;
 use crate::tasks::replies::{shown, stream};
-use crate::tasks::restart;
 use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 use crate::tasks::store::TaskStoreError;
@@ -51,7 +51,7 @@ impl TaskService {
     ) -> Result<TaskService, TaskStoreError> {
         let runner = TaskRunner::open(store, host, owner, signer, clock, entropy).await?;
         resume::give_up_later(&runner);
-        restart::expire_later(&runner);
+        expiry::expire_later(&runner);
         Ok(TaskService { runner })
     }
 

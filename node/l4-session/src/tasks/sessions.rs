@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use a2a::{Message, Part, TaskState};
 use althing_call::Principal;
 use althing_execution::journal::{JournalError, StepOutcome};
 use althing_execution::tools::{PendingAsks, RESULT_BYTES_MAX};
 use althing_failure::{CallStep, Kind, Remedy};
 use serde_json::Value;
 
+use crate::machine::losses::TurnLoss;
 use crate::machine::session::{Choice, Doubt, RecordedTurn};
 use crate::tasks::begin;
 use crate::tasks::live::LiveTask;
@@ -20,6 +22,7 @@ use crate::tasks::runs::{self, TaskRuns};
 use crate::tasks::service::TaskService;
 use crate::tasks::standing::Recheck;
 use crate::tasks::steps::{self, StepsError, TurnSteps};
+use crate::tasks::task_rows;
 use crate::tasks::tenure::Tenures;
 use crate::tasks::verdicts::{self, TaskVerdict, VerdictError};
 
@@ -244,9 +247,30 @@ impl Sessions {
         runs::of(&self.runner, task)
     }
 
+    /// The turns that did not go on after the node had ended: those that may go on anew from one of their steps, and the newest
+    /// others since the node began; for a day.
+    #[must_use]
+    pub fn lost(&self) -> Vec<TurnLoss> {
+        let (journals, now_ms) = (self.runner.store().journals(), self.runner.now_ms());
+        let stopped: Vec<TurnLoss> =
+            journals.all_restartable(now_ms).iter().filter_map(|task| self.stopped(task)).collect();
+        let mut others = journals.losses().at(now_ms);
+        others.retain(|loss| stopped.iter().all(|known| known.task != loss.task));
+        stopped.into_iter().chain(others).collect()
+    }
+
+    /// A turn that stopped and may go on anew.
+    fn stopped(&self, task: &str) -> Option<TurnLoss> {
+        let record = self.runner.store().read(task).ok()??;
+        let has_failed = record.task.status.state == TaskState::Failed && record.departed.is_none();
+        let texts = |message: &Message| message.parts.iter().filter_map(Part::as_text).collect::<Vec<_>>().join(" ");
+        let why = record.task.status.message.as_ref().map(texts).unwrap_or_default();
+        has_failed.then(|| TurnLoss { agent: record.agent, task: task.to_owned(), why, may_restart: true })
+    }
+
     /// A turn that waits for its agent.
     fn waiting(&self, id: &str) -> Option<SessionSummary> {
-        let (record, rows) = resume::read(&self.runner, id).ok()??;
+        let (record, rows) = task_rows::read(&self.runner, id).ok()??;
         let (rows, begin) = match rows {
             Ok(rows) => (Some((rows.size(), rows.doubts())), rows.begin().clone()),
             Err(_) => (None, record.read_begin()?.ok()?),

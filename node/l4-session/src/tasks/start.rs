@@ -8,10 +8,10 @@ use futures::FutureExt as _;
 use tokio::time::Instant;
 
 use crate::tasks::closing;
+use crate::tasks::counting;
 use crate::tasks::doubt;
 use crate::tasks::handoffs;
 use crate::tasks::live::LiveTask;
-use crate::tasks::outcome;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::turn;
 
@@ -50,6 +50,6 @@ pub(super) fn start(runner: &TaskRunner, live: &Arc<LiveTask>) {
         }
         let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
         runner.figures().count(live.agent.name(), begun.elapsed(), failed);
-        outcome::tell(&runner, &live).await;
+        counting::tell(&runner, &live).await;
     }));
 }

@@ -13,6 +13,7 @@ use chrono::DateTime;
 use crate::journal::{Journals, NoteStore, RowSeal, SESSION_ROWS};
 use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::{Filter, Listing, NotedFailure, Page, Summary};
+use crate::machine::losses::TurnLoss;
 use crate::machine::record::{Record, Scope};
 use crate::machine::session::context_of;
 use crate::machine::task;
@@ -254,6 +255,11 @@ impl TaskStore {
                 (summary.state, summary.changed_ms, summary.failure) = (TaskState::Failed, now_ms, Some(failure));
                 batch.put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
                 listing.note(id, &summary);
+                if failure.is_loss() {
+                    let (task, why) = (id.clone(), failure.message().to_owned());
+                    let loss = TurnLoss { agent: summary.agent, task, why, may_restart: false };
+                    self.journals.losses().add(u64::try_from(now_ms).unwrap_or(0), loss);
+                }
             }
         }
         if let Err(error) = self.store.write(batch, Durability::Synced).await {

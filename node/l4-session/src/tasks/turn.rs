@@ -1,5 +1,6 @@
 //! One turn of a task: the agent's outputs are applied to the task, written and sent to listeners, in one order.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use a2a::{Message, Role, TaskState};
@@ -22,56 +23,103 @@ use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
 use crate::tasks::notes;
 use crate::tasks::parking;
 use crate::tasks::persistence::PERSISTED_AFTER;
+use crate::tasks::preemption;
 use crate::tasks::runner::{GOES_ON, STOPPING, TaskRunner};
 use crate::tasks::store::TaskStoreError;
 
+/// What stops a turn.
+enum Stop {
+    /// It ended so.
+    End(Result<(), AgentError>),
+    /// Its work is given away, and followed by that.
+    Relay(Box<Relay>),
+}
+
 /// Runs one turn to its end; the task is then idle and on disk. If its work is given away, its agent has stopped, and the task
-/// follows what this gives.
+/// follows what this gives. A turn that makes room for others begins again when they had theirs.
 pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
     if let Some(relay) = live.relays.take() {
         return Some(relay);
     }
-    let record = live.record();
-    let id = record.task.id.clone();
-    // A task that waits to be written is that of an agent without system calls.
-    let notes = (!live.request.waits).then(|| notes::of(runner, &live.agent, &record));
-    let verdicts = Some(TurnVerdicts(live.refusals.clone()));
-    let turn = turn_of(record, &live.request, notes, verdicts);
     let event = live.change(|now| {
         let event = task::set_status(&mut now.record.task, TaskState::Working, None, runner.now());
         // An agent that creates tasks itself sends that event itself.
         now.begun.then_some(event)
     });
     push(runner, live, event.await).await;
+    let (stop, begun) = (stopped(runner, live), Instant::now());
+    tokio::pin!(stop);
+    loop {
+        let mut ended = attempt(runner, live, stop.as_mut(), begun).await;
+        if matches!(&ended, Stop::End(Err(error)) if preemption::makes_room(live, error)) {
+            // Rarely needed, and large.
+            match Box::pin(make_room(runner, live, stop.as_mut())).await {
+                Some(stopped) => ended = stopped,
+                None => continue,
+            }
+        }
+        match ended {
+            // What the agent of work that is given away said last is not heard: the work is not its own any more.
+            Stop::Relay(relay) => return Some(*relay),
+            Stop::End(ended) => end(runner, live, ended).await,
+        }
+        return None;
+    }
+}
+
+/// Ends when the turn is to end, wherever its agent is.
+async fn stopped(runner: &TaskRunner, live: &LiveTask) -> Stop {
+    tokio::select! {
+        biased;
+        () = live.cancel.cancelled() => Stop::End(Err(AgentError::Cancelled)),
+        () = runner.ending().cancelled() => Stop::End(Err(AgentError::Busy(STOPPING.to_owned()))),
+        reason = late(&live.request) => Stop::End(Err(AgentError::Failed(reason))),
+        relay = live.relays.given() => Stop::Relay(Box::new(relay)),
+    }
+}
+
+/// Waits for those for whom the turn makes room, and puts it back to its beginning; gives what stops it meanwhile.
+async fn make_room(runner: &TaskRunner, live: &LiveTask, stop: Pin<&mut impl Future<Output = Stop>>) -> Option<Stop> {
+    tokio::select! {
+        biased;
+        stopped = stop => return Some(stopped),
+        () = preemption::rest(live) => {}
+    }
+    preemption::rewind(runner, live).await.err().map(|error| Stop::End(Err(error)))
+}
+
+/// Runs the agent of a turn from the turn's beginning, until it ends or is stopped. It has stopped then.
+async fn attempt(
+    runner: &TaskRunner,
+    live: &LiveTask,
+    mut stop: Pin<&mut impl Future<Output = Stop>>,
+    begun: Instant,
+) -> Stop {
+    let record = live.record();
+    let id = record.task.id.clone();
+    // A task that waits to be written is that of an agent without system calls.
+    let notes = (!live.request.waits).then(|| notes::of(runner, &live.agent, &record));
+    let verdicts = Some(TurnVerdicts(live.refusals.clone()));
+    let turn = turn_of(record, &live.request, notes, verdicts);
     let (output, mut outputs) = Output::channel();
-    let begun = Instant::now();
     // Boxed: a task is moved several times until it runs.
     let mut working = Box::pin(runner.host().turn(&live.agent, turn, output));
-    let (late, long) = (late(&live.request), tokio::time::sleep(PERSISTED_AFTER));
-    tokio::pin!(late);
+    let long = tokio::time::sleep(PERSISTED_AFTER);
     tokio::pin!(long);
-    let given = live.relays.given();
-    tokio::pin!(given);
-    let (mut outcome, mut waits, mut relay) = (None, live.request.waits, None);
+    let (mut outcome, mut waits) = (None, live.request.waits);
     let ended = loop {
         tokio::select! {
             biased;
-            () = live.cancel.cancelled() => break Err(AgentError::Cancelled),
-            () = runner.ending().cancelled() => break Err(AgentError::Busy(STOPPING.to_owned())),
-            reason = &mut late => break Err(AgentError::Failed(reason)),
-            given = &mut given => {
-                relay = Some(given);
-                break Ok(());
-            }
+            stopped = stop.as_mut() => break stopped,
             made = outputs.recv() => match made {
                 Some(made) => {
                     live.course.emitted(begun.elapsed());
-                    if let Err(error) = apply(runner, live, made).await { break Err(error) }
+                    if let Err(error) = apply(runner, live, made).await { break Stop::End(Err(error)) }
                 }
                 // All outputs were applied; how the turn ended comes from `working`.
                 None => match outcome.take() {
-                    Some(outcome) => break outcome,
-                    None => break working.as_mut().await,
+                    Some(outcome) => break Stop::End(outcome),
+                    None => break Stop::End(working.as_mut().await),
                 },
             },
             ended = &mut working, if outcome.is_none() => outcome = Some(ended),
@@ -85,16 +133,12 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
         }
     };
     // Before what it waits for is dropped: others work for it while this node is away.
-    if let Some(journal) = live.request.journal.as_ref().filter(|_| relay.is_none() && goes_on(runner, live, &ended)) {
+    if let (Stop::End(ended), Some(journal)) = (&ended, &live.request.journal)
+        && goes_on(runner, live, ended)
+    {
         journal.pause();
     }
-    // Before its journal is closed: it may be writing.
-    drop(working);
-    // What the agent of work that is given away said last is not heard: the work is not its own any more.
-    if relay.is_none() {
-        end(runner, live, ended).await;
-    }
-    relay
+    ended
 }
 
 /// Ends a turn; its task is then idle and on disk, but where the turn goes on when its node is up again.
@@ -126,8 +170,8 @@ pub(super) async fn end(runner: &TaskRunner, live: &LiveTask, ended: Result<(), 
         }
         None => ended,
     };
-    let (state, message) = match (end_state(ended), live.interrupted.get()) {
-        ((Some(TaskState::Canceled), _), Some(why)) => (Some(TaskState::InputRequired), Some((*why).to_owned())),
+    let (state, message) = match (end_state(ended), live.interruption()) {
+        ((Some(TaskState::Canceled), _), Some(why)) => (Some(TaskState::InputRequired), Some(why.to_owned())),
         (end, _) => end,
     };
     finish(runner, live, state, message).await;

@@ -76,12 +76,77 @@ pub struct Candidate {
     pub running: u32,
     /// How far it is trusted: more is further.
     pub trust: u8,
-    /// Of the tasks that it ended, those that it completed, thousandths.
+    /// Of the tasks that it ended, those that it completed, thousandths: see [`Record::success_permille`].
     pub success_permille: u16,
+    /// From what that is known.
+    pub basis: Basis,
     /// Whether it declined the present attempt.
     pub declined: bool,
     /// Why it refused the task, if it did.
     pub refused: Option<String>,
+}
+
+/// How a member did the tasks that it ended, as far as that is its doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Those that it completed, and whose results gates judged.
+    pub verified: u32,
+    /// Those that it says it completed, and nobody judged.
+    pub claimed: u32,
+    /// Those that failed.
+    pub failed: u32,
+}
+
+impl Record {
+    /// Its success rate, thousandths; whoever ended none has all of them, so that it is tried. Where results of any member are
+    /// judged, a claim counts half of what a verdict does, or who claims all would come before who is measured; where none are,
+    /// claims decide.
+    #[must_use]
+    pub fn success_permille(self, are_judged: bool) -> u16 {
+        let [verified, claimed, failed] = [self.verified, self.claimed, self.failed].map(u64::from);
+        let claim = if are_judged { 500 } else { 1_000 };
+        match verified + claimed + failed {
+            0 => 1_000,
+            all => u16::try_from((verified * 1_000 + claimed * claim) / all).unwrap_or(1_000),
+        }
+    }
+
+    /// From what that is known.
+    #[must_use]
+    pub fn basis(self) -> Basis {
+        match self {
+            Record { verified: 0, claimed: 0, failed: 0 } => Basis::Unknown,
+            Record { claimed: 0, .. } => Basis::Measured,
+            Record { verified: 0, .. } => Basis::Claimed,
+            Record { .. } => Basis::Partly,
+        }
+    }
+}
+
+/// From what a success rate is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// From nothing: it ended no task.
+    Unknown,
+    /// From what the member says, and from failures.
+    Claimed,
+    /// From verdicts of gates in a part of the tasks.
+    Partly,
+    /// From verdicts of gates, and from failures.
+    Measured,
+}
+
+impl Basis {
+    /// In a word or two.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Basis::Unknown => "not known yet",
+            Basis::Claimed => "claimed",
+            Basis::Partly => "partly measured",
+            Basis::Measured => "measured",
+        }
+    }
 }
 
 /// What was decided about one candidate.
@@ -120,6 +185,8 @@ pub enum Verdict {
         place: usize,
         /// The first criterion: higher is better.
         success_permille: u16,
+        /// From what that is known.
+        basis: Basis,
         /// The second one: lower is better.
         load_permille: u16,
         /// The third one: higher is better.
@@ -175,9 +242,11 @@ impl fmt::Display for Verdict {
             Verdict::Unhealthy => f.write_str("is not healthy"),
             Verdict::Full(load) => write!(f, "has no spare capacity (load {load}/1000)"),
             Verdict::Declined => f.write_str("declined this attempt"),
-            Verdict::Rank { place, success_permille, load_permille, trust, running } => write!(
+            Verdict::Rank { place, success_permille, basis, load_permille, trust, running } => write!(
                 f,
-                "rank {place}: success {success_permille}/1000, load {load_permille}/1000, trust {trust}, {running} tasks"
+                "rank {place}: success {success_permille}/1000 ({}), load {load_permille}/1000, trust {trust}, {running} \
+                 tasks",
+                basis.words()
             ),
         }
     }
@@ -209,6 +278,7 @@ pub fn choose(needs: &Needs, asker: CallerId, candidates: &[Candidate]) -> Choic
             Some(place) => Verdict::Rank {
                 place: place + 1,
                 success_permille: candidate.success_permille,
+                basis: candidate.basis,
                 load_permille: candidate.load_permille,
                 trust: candidate.trust,
                 running: candidate.running,

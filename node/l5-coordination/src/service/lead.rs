@@ -16,7 +16,7 @@ use super::deploy::{self, Deployments};
 use super::member::Member;
 use super::work::Report;
 use crate::consensus::Role;
-use crate::machine::assignment::{self, Candidate, Verdict};
+use crate::machine::assignment::{self, Candidate, Record, Verdict};
 use crate::machine::group::Group;
 use crate::machine::outcome::Outcome;
 use crate::machine::replacement::{self, Seen};
@@ -44,10 +44,10 @@ const HOPELESS: Duration = Duration::from_secs(5);
 /// Between two counts of who completed how much.
 const COUNT: Duration = Duration::from_secs(2);
 
-/// Of the tasks that a member ended, those that it completed.
+/// How members did the tasks that they ended.
 #[derive(Default)]
 struct Successes {
-    by_member: BTreeMap<PublicKey, (u32, u32)>,
+    by_member: BTreeMap<PublicKey, Record>,
     at: Option<Instant>,
 }
 
@@ -67,17 +67,22 @@ impl Successes {
             ) {
                 continue;
             }
-            let (completed, all) = self.by_member.entry(member).or_default();
-            *completed += u32::from(task.state == State::Completed);
-            *all += 1;
+            let record = self.by_member.entry(member).or_default();
+            match (&task.state, task.verified) {
+                (State::Completed, Some(true)) => record.verified += 1,
+                (State::Completed, _) => record.claimed += 1,
+                _ => record.failed += 1,
+            }
         }
     }
 
-    fn permille(&self, member: &PublicKey) -> u16 {
-        match self.by_member.get(member) {
-            Some((completed, all)) if *all > 0 => u16::try_from(completed * 1_000 / all).unwrap_or(1_000),
-            _ => 1_000,
-        }
+    /// Whether gates judge results in this group.
+    fn are_judged(&self) -> bool {
+        self.by_member.values().any(|record| record.verified > 0)
+    }
+
+    fn record(&self, member: &PublicKey) -> Record {
+        self.by_member.get(member).copied().unwrap_or_default()
     }
 }
 
@@ -94,7 +99,7 @@ pub(super) fn candidate(
     report: &Report,
     running: u32,
     state: &Group,
-    success_permille: Option<u16>,
+    (record, are_judged): (Record, bool),
 ) -> Candidate {
     let owners = state.charter().map(|charter| charter.owners.as_slice()).unwrap_or_default();
     let is_owners = state.members().get(&node).is_some_and(|member| owners.contains(&member.owner));
@@ -115,7 +120,8 @@ pub(super) fn candidate(
         load_permille: busy.max(report.load_permille),
         running,
         trust: 1 + u8::from(is_owners),
-        success_permille: success_permille.unwrap_or(1_000),
+        success_permille: record.success_permille(are_judged),
+        basis: record.basis(),
         declined: false,
         refused: None,
     }
@@ -385,12 +391,12 @@ fn mark_declined(task: &WorkItem, candidates: &mut [Candidate]) {
 }
 
 fn candidates(state: &Group, reports: &BTreeMap<PublicKey, Report>, successes: &Successes) -> Vec<Candidate> {
-    let counts = held_counts(state);
+    let (counts, are_judged) = (held_counts(state), successes.are_judged());
     let of = |(node, running): (&PublicKey, &u32)| {
         let silent = Report::default();
         let report = reports.get(node);
-        let success = Some(successes.permille(node));
-        let known = candidate(*node, report.unwrap_or(&silent), *running, state, success);
+        let record = (successes.record(node), are_judged);
+        let known = candidate(*node, report.unwrap_or(&silent), *running, state, record);
         Candidate { healthy: report.is_some(), ..known }
     };
     counts.iter().map(of).collect()

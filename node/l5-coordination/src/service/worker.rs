@@ -21,7 +21,7 @@ use super::results::RESULT_BYTES_MAX;
 use super::work::{Again, Assigned, Report, WorkFailure, Worker};
 use crate::consensus::wire::{ReportTo, Reported};
 use crate::error::GroupError;
-use crate::machine::assignment;
+use crate::machine::assignment::{self, Record};
 use crate::machine::group::Group;
 use crate::machine::outcome::Refusal;
 use crate::machine::work::{State, WorkItem};
@@ -406,7 +406,8 @@ async fn steal(groups: &Groups, member: &Arc<Member>, outbox: &Outbox, report: &
                 counts.iter().filter(|(node, _)| **node != here).map(|(node, count)| (*node, load(*count))).collect();
             let now_ms = groups.shared.clock.now_ms();
             let asker = |task: &WorkItem| state.on_behalf_of(task.author);
-            assignment::steal(&candidate(here, report, running, state, None), &loads, state.work(), now_ms, asker)
+            let idle = candidate(here, report, running, state, (Record::default(), false));
+            assignment::steal(&idle, &loads, state.work(), now_ms, asker)
         });
         let Ok(Some((task, from))) = found else { return };
         let stolen = outbox.execute(Command::Steal(Steal { task, from })).await;

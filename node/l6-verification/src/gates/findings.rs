@@ -79,15 +79,20 @@ impl Findings {
             is_cut: is_cut(answer),
             calls: is_known.then_some(calls.as_slice()),
             effects: &effects,
-            cases_milli: None,
         };
         let mut found = findings(&turn);
         let question = digest(message.as_bytes());
         found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
+        // Of a version that was tested all calls are noted: no other one can be.
+        if let Some(norm) = self.counts.call_norm() {
+            let made = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_add(facts.more_calls);
+            found.extend(self.known.add_calls(&self.agent, made, norm));
+        }
         for finding in found {
             let (agent, task, finding) = (self.agent.name(), self.task.as_str(), finding.name());
             tracing::warn!(agent, task, finding, "a turn may have failed in silence");
             self.counts.add(finding, task);
+            self.run.add_finding(finding);
         }
     }
 }

@@ -1,13 +1,14 @@
-//! What is kept from one turn to the next: compiled schemas, and the last answers.
+//! What is kept from one turn to the next: compiled schemas, the last answers, and turns with few calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use althing_execution::CallNorm;
 use althing_protocol::contract::AnswerSchema;
 use althing_protocol::{AgentRef, Digest};
 use serde_json::Value;
 
-use crate::machine::silent::{Finding, LastAnswers};
+use crate::machine::silent::{FewCalls, Finding, LastAnswers};
 
 /// Versions of agents of which something is kept.
 const AGENTS_MAX: usize = 1_024;
@@ -23,6 +24,7 @@ type Schemas = BTreeMap<(AgentRef, &'static str), (Value, SchemaRead)>;
 pub(super) struct AnswerBook {
     schemas: Mutex<Schemas>,
     answers: Mutex<BTreeMap<AgentRef, LastAnswers>>,
+    few: Mutex<BTreeMap<AgentRef, FewCalls>>,
 }
 
 impl AnswerBook {
@@ -46,6 +48,15 @@ impl AnswerBook {
             make_room(&mut answers);
         }
         answers.entry(agent.clone()).or_default().add(question, answer, bytes)
+    }
+
+    /// Counts a turn with so many calls, of a version of which that is known.
+    pub fn add_calls(&self, agent: &AgentRef, calls: u64, norm: CallNorm) -> Option<Finding> {
+        let mut few = lock(&self.few);
+        if !few.contains_key(agent) {
+            make_room(&mut few);
+        }
+        few.entry(agent.clone()).or_default().add(calls, norm)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use althing_execution::CallNorm;
 use althing_protocol::Digest;
 
 /// Bytes of an answer below which an equal one says nothing: `yes` answers many questions.
@@ -15,10 +16,16 @@ const SAME_BYTES_MIN: usize = 64;
 const SAME_QUESTIONS: usize = 3;
 /// Answers of one version that are remembered.
 const ANSWERS_MAX: usize = 64;
-/// Tools that the cases call on average, thousandths: below that few are no finding.
+/// Calls of a turn of the cases on average, thousandths: below that few are no finding.
 const CASES_MILLI_MIN: u64 = 2_000;
 /// Far fewer: less than a quarter.
 const FEWER: u64 = 4;
+/// What is certain, in millionths.
+const CERTAIN: u64 = 1_000_000;
+/// How likely so many turns in a row with few calls may be by the cases and be found all the same, millionths.
+const CHANCE_MAX: u64 = 100;
+/// Turns in a row with few calls beyond which nothing is found: too many cases call few.
+const ROW_MAX: u64 = 32;
 
 /// A failure that nobody was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +42,7 @@ pub enum Finding {
     ClaimWithoutCall,
     /// Different questions got the same answer.
     SameAnswer,
-    /// Far fewer tools were called than in the cases.
+    /// Turn after turn called far fewer tools than the cases.
     FewTools,
 }
 
@@ -83,8 +90,6 @@ pub struct Turn<'a> {
     pub calls: Option<&'a [Call<'a>]>,
     /// The tools with an effect that it may call, as `server/tool`.
     pub effects: &'a [&'a str],
-    /// Tools that the cases call on average, thousandths, if there are cases.
-    pub cases_milli: Option<u64>,
 }
 
 /// What failed in silence in one turn, without those before it.
@@ -105,17 +110,41 @@ pub fn findings(turn: &Turn<'_>) -> BTreeSet<Finding> {
     find(none_succeeded && turn.says_something && !admits(turn.answer), Finding::NothingDone);
     find(calls.iter().any(|call| call.succeeded && call.breaks_schema), Finding::ResultShape);
     find(claims_without_call(turn, calls), Finding::ClaimWithoutCall);
-    let called = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_mul(1_000);
-    let is_few = |cases: u64| cases >= CASES_MILLI_MIN && called.saturating_mul(FEWER) < cases;
-    find(turn.cases_milli.is_some_and(is_few), Finding::FewTools);
     found
 }
 
 /// Whether an answer says that something was not done.
 fn admits(answer: &str) -> bool {
-    const WORDS: [&str; 14] = [
-        "not", "cannot", "can't", "couldn't", "could", "didn't", "unable", "fail", "failed", "failure", "error",
-        "denied", "refused", "sorry",
+    const WORDS: &[&str] = &[
+        "not",
+        "cannot",
+        "can't",
+        "couldn't",
+        "could",
+        "didn't",
+        "doesn't",
+        "wasn't",
+        "weren't",
+        "isn't",
+        "won't",
+        "never",
+        "unable",
+        "unavailable",
+        "impossible",
+        "unsuccessful",
+        "unfortunately",
+        "fail",
+        "fails",
+        "failed",
+        "failure",
+        "error",
+        "denied",
+        "declined",
+        "refused",
+        "rejected",
+        "blocked",
+        "forbidden",
+        "sorry",
     ];
     words(answer).iter().any(|word| WORDS.contains(&word.as_str()))
 }
@@ -123,14 +152,33 @@ fn admits(answer: &str) -> bool {
 /// Whether the agent says of itself that it did what only a tool does that it may call, and did not.
 fn claims_without_call(turn: &Turn<'_>, calls: &[Call<'_>]) -> bool {
     let words = words(turn.answer);
-    let says = |past: &str| {
-        words.windows(3).any(|three| {
-            let spoken = [three[0].as_str(), three[1].as_str(), three[2].as_str()];
-            spoken == ["i", "have", past] || spoken == ["i", "successfully", past]
-        }) || words.windows(2).any(|two| (two[0] == "i've" || two[0] == "successfully") && two[1] == past)
-    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let was_called = |verb: &str| calls.iter().any(|call| verb_of(call.tool) == Some(verb));
-    turn.effects.iter().filter_map(|tool| verb_of(tool)).any(|verb| !was_called(verb) && says(&past(verb)))
+    let mut uncalled = turn.effects.iter().filter_map(|tool| verb_of(tool)).filter(|verb| !was_called(verb));
+    uncalled.any(|verb| pasts(verb).iter().any(|past| claims(&words, verb, past)))
+}
+
+/// Whether an agent that says these words says of itself that it did so just now.
+fn claims(words: &[&str], verb: &str, past: &str) -> bool {
+    // With one of these it speaks of another time, or of what could be.
+    const OTHERWISE: [&str; 10] =
+        ["yesterday", "earlier", "already", "before", "previously", "ago", "last", "if", "when", "would"];
+    let has = |begins: &[&str]| {
+        let length = begins.len() + 1;
+        words.windows(length).any(|some| some[..begins.len()] == *begins && some[begins.len()] == past)
+    };
+    let perfect: [&[&str]; 7] = [
+        &["i", "have"],
+        &["i", "have", "just"],
+        &["i", "have", "now"],
+        &["i've"],
+        &["i've", "just"],
+        &["i've", "now"],
+        &["successfully"],
+    ];
+    // `I put it there` is said of what one does, too.
+    let is_past = past != verb && !words.iter().any(|word| OTHERWISE.contains(word));
+    perfect.into_iter().any(has) || (is_past && has(&["i"]))
 }
 
 /// The first word of a tool's name, in small letters only: `order` of `shop/order_item`.
@@ -140,9 +188,9 @@ fn verb_of(tool: &str) -> Option<&str> {
     (end > 1).then(|| &name[..end])
 }
 
-/// The participle of an English verb: of those that tools are named by, few are irregular.
-fn past(verb: &str) -> String {
-    const IRREGULAR: [(&str, &str); 12] = [
+/// How the participle of an English verb may be written: of those that tools are named by, few are irregular.
+fn pasts(verb: &str) -> Vec<String> {
+    const IRREGULAR: [(&str, &str); 11] = [
         ("send", "sent"),
         ("buy", "bought"),
         ("pay", "paid"),
@@ -152,17 +200,19 @@ fn past(verb: &str) -> String {
         ("set", "set"),
         ("make", "made"),
         ("begin", "begun"),
-        ("submit", "submitted"),
-        ("cancel", "cancelled"),
-        ("transfer", "transferred"),
+        ("give", "given"),
+        ("take", "taken"),
     ];
     if let Some((_, past)) = IRREGULAR.iter().find(|(known, _)| *known == verb) {
-        return (*past).to_owned();
+        return vec![(*past).to_owned()];
     }
-    match verb.strip_suffix('e') {
-        Some(stem) => format!("{stem}ed"),
-        None => format!("{verb}ed"),
+    if verb.ends_with('e') {
+        return vec![format!("{verb}d")];
     }
+    // `applied`, `ordered`, `shipped`: which of them it is does not matter, as the others are no words.
+    let doubled = verb.chars().next_back().map(|last| format!("{verb}{last}ed"));
+    let with_i = verb.strip_suffix('y').map(|stem| format!("{stem}ied"));
+    [Some(format!("{verb}ed")), doubled, with_i].into_iter().flatten().collect()
 }
 
 /// The words of a text in small letters, with the apostrophes in them.
@@ -198,6 +248,47 @@ impl LastAnswers {
             questions.insert(question);
         }
         (questions.len() >= SAME_QUESTIONS).then_some(Finding::SameAnswer)
+    }
+}
+
+/// What is few for a version, by its cases: by what its right runs called, as turns and calls of each. None where they call hardly any
+/// tool, or where many of them call few: then few calls say nothing.
+#[must_use]
+pub fn call_norm(runs: &[(u64, u64)]) -> Option<CallNorm> {
+    let turns: u64 = runs.iter().map(|(turns, _)| turns).sum();
+    let calls: u64 = runs.iter().map(|(_, calls)| calls).sum();
+    let average = calls.saturating_mul(1_000).checked_div(turns)?;
+    if average < CASES_MILLI_MIN {
+        return None;
+    }
+    let few_below = average.div_ceil(1_000 * FEWER);
+    let is_few = |(turns, calls): &&(u64, u64)| *calls < few_below.saturating_mul(*turns);
+    let few: u64 = runs.iter().filter(is_few).map(|(turns, _)| turns).sum();
+    // As Laplace estimates it: what is in no case may happen.
+    let share = (few + 1).saturating_mul(CERTAIN) / (turns + 2);
+    let mut chance = CERTAIN;
+    for row in 1..=ROW_MAX {
+        chance = chance * share / CERTAIN;
+        if chance <= CHANCE_MAX {
+            return Some(CallNorm { few_below, row });
+        }
+    }
+    None
+}
+
+/// How many turns of one version in a row called few tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FewCalls(u64);
+
+impl FewCalls {
+    /// Counts a turn with so many calls; finds that more turns in a row called few than chance explains. The count begins anew then.
+    pub fn add(&mut self, calls: u64, norm: CallNorm) -> Option<Finding> {
+        self.0 = if calls < norm.few_below { self.0.saturating_add(1) } else { 0 };
+        if self.0 < norm.row {
+            return None;
+        }
+        self.0 = 0;
+        Some(Finding::FewTools)
     }
 }
 

@@ -3,11 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use althing_communication::{Entropy, WallClock};
-use althing_protocol::audit::{AuditLeaf, AuditStage};
+use althing_protocol::audit::AuditLeaf;
 use althing_protocol::tlog::NoteKey;
-use althing_protocol::{PublicKey, PublisherId, hex};
-use althing_store::{Batch, Durability, Range, Store};
+use althing_store::{Batch, Durability};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::bodies::{commit, seal};
@@ -15,36 +13,16 @@ use super::draft::LeafDraft;
 use super::error::{AuditFault, AuditUnavailable};
 use super::families::{BODIES, QUEUE, STATE};
 use super::keys::{SubjectKeys, subject_digest};
-use super::ledger::{Ledger, SignCheckpoint, of_log};
-use super::rows::{LeafId, QueueRow, bodies_of, damaged, written};
+use super::ledger::Ledger;
+use super::ledgers::Ledgers;
+use super::ports::AuditPorts;
+use super::rows::{LeafId, QueueRow, bodies_of, written};
+use super::share::{AuditUsage, BodyShare};
 
-/// The key in [`STATE`] of the bytes of all bodies.
-const USAGE: &[u8] = b"usage";
 /// The key in [`STATE`] of the row that is written to see whether rows can be.
 const PROBE: &[u8] = b"probe";
-/// The key in [`STATE`] of the number of the log that goes on.
-const NUMBER: &[u8] = b"number";
 /// A batch with more bytes of bodies counts as large.
 const LARGE_BYTES: usize = 256 << 10;
-/// The part of the share beyond it that outcomes, answers and ends may use: what was begun can be recorded to its end.
-const BEYOND: u64 = 16;
-
-/// What an audit log is given.
-#[derive(Clone)]
-pub struct AuditPorts {
-    /// Where it is, with all [`FAMILIES`](super::FAMILIES).
-    pub store: Arc<dyn Store>,
-    /// When.
-    pub clock: WallClock,
-    /// Of ids, salts, keys and nonces.
-    pub entropy: Entropy,
-    /// The node whose log it is.
-    pub node: PublicKey,
-    /// Whose node it is.
-    pub owner: PublisherId,
-    /// Signs with the node's key.
-    pub sign: SignCheckpoint,
-}
 
 /// How much it keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,23 +40,6 @@ impl Default for AuditConfig {
     }
 }
 
-/// How much of its share is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AuditUsage {
-    /// Bytes of the bodies.
-    pub bytes: u64,
-    /// Bytes that they may have.
-    pub share: u64,
-}
-
-impl AuditUsage {
-    /// Whether people should hear of it: four fifths are used.
-    #[must_use]
-    pub fn is_near(&self) -> bool {
-        self.bytes >= self.share / 5 * 4
-    }
-}
-
 /// An owner's audit log on this node. Clones are the same log.
 #[derive(Clone)]
 pub struct AuditLog(Arc<AuditCore>);
@@ -87,10 +48,10 @@ struct AuditCore {
     ports: AuditPorts,
     config: AuditConfig,
     keys: SubjectKeys,
-    ledger: RwLock<Arc<Ledger>>,
+    ledgers: Ledgers,
+    share: BodyShare,
     /// Held by whoever changes the log or the bodies' bytes.
     books: Mutex<()>,
-    usage: AtomicU64,
     /// The beginning of the last id.
     ordinal: AtomicU64,
     drafted: Notify,
@@ -110,32 +71,19 @@ impl AuditLog {
     /// # Errors
     /// [`AuditFault`].
     pub async fn open(ports: AuditPorts, config: AuditConfig) -> Result<AuditLog, AuditFault> {
-        let (number, name) = match ports.store.read(STATE, NUMBER)? {
-            Some(row) => {
-                let number = u32::from_be_bytes(row.try_into().map_err(|_| damaged("the row", NUMBER))?);
-                (number, name_of(&ports, number)?)
-            }
-            None if ports.store.keys(STATE, Range::all(1))?.is_empty() => {
-                let (rows, name) = log_rows(&ports, 1);
-                ports.store.write(rows, Durability::Synced).await?;
-                (1, name)
-            }
-            // It was begun before: nothing is written over what is left of it.
-            None => return Err(damaged("the row", NUMBER)),
-        };
-        let ledger = Ledger::open(ports.store.clone(), ports.sign.clone(), ports.node, number, &name)?;
+        let ledgers = Ledgers::open(ports.clone()).await?;
+        let share = BodyShare::open(ports.store.clone(), config.share_bytes)?;
         let log = AuditLog(Arc::new(AuditCore {
             keys: SubjectKeys::new(ports.store.clone(), ports.entropy.clone()),
             ports,
             config,
-            ledger: RwLock::new(Arc::new(ledger)),
+            ledgers,
+            share,
             books: Mutex::default(),
-            usage: AtomicU64::default(),
             ordinal: AtomicU64::default(),
             drafted: Notify::new(),
             stopped: RwLock::default(),
         }));
-        log.follow_usage()?;
         log.drain().await?;
         Ok(log)
     }
@@ -214,7 +162,7 @@ impl AuditLog {
     /// How much of their share the bodies use; what is in the queue is not counted yet.
     #[must_use]
     pub fn usage(&self) -> AuditUsage {
-        AuditUsage { bytes: self.0.usage.load(Ordering::Relaxed), share: self.0.config.share_bytes }
+        self.0.share.usage()
     }
 
     /// The key of the log that goes on now, with which strangers verify it.
@@ -225,10 +173,7 @@ impl AuditLog {
 
     fn has_room_for(&self, leaf: &AuditLeaf, has_bodies: bool) -> Result<(), AuditUnavailable> {
         self.availability()?;
-        let AuditUsage { bytes, share } = self.usage();
-        let ends = matches!(leaf.stage, AuditStage::Outcome | AuditStage::Answered | AuditStage::Ended);
-        let most = if ends { share.saturating_add(share / BEYOND) } else { share };
-        if has_bodies && bytes >= most { Err(AuditUnavailable::Full { bytes, share }) } else { Ok(()) }
+        if has_bodies { self.0.share.has_room_for(leaf.stage) } else { Ok(()) }
     }
 
     fn next_id(&self) -> LeafId {
@@ -253,54 +198,21 @@ impl AuditLog {
         &self.0.keys
     }
 
+    /// The log that goes on.
     pub(super) fn ledger(&self) -> Arc<Ledger> {
-        self.0.ledger.read().expect("no holder panics").clone()
+        self.0.ledgers.now()
     }
 
-    /// One of the node's logs, by its number.
-    pub(super) fn ledger_of(&self, number: u32) -> Result<Arc<Ledger>, AuditFault> {
-        let now = self.ledger();
-        if now.number() == number {
-            return Ok(now);
-        }
-        let ports = &self.0.ports;
-        let name = name_of(ports, number)?;
-        Ledger::open(ports.store.clone(), ports.sign.clone(), ports.node, number, &name).map(Arc::new)
+    pub(super) fn ledgers(&self) -> &Ledgers {
+        &self.0.ledgers
     }
 
-    /// An empty log after the present one, and the rows that say so.
-    pub(super) fn next_ledger(&self) -> Result<(Ledger, Batch), AuditFault> {
-        let ports = &self.0.ports;
-        let number = self.ledger().number() + 1;
-        let (rows, name) = log_rows(ports, number);
-        let ledger = Ledger::open(ports.store.clone(), ports.sign.clone(), ports.node, number, &name)?;
-        Ok((ledger, rows))
-    }
-
-    /// Goes on with another log, which is on disk.
-    pub(super) fn turn_to(&self, ledger: Ledger) {
-        *self.0.ledger.write().expect("no holder panics") = Arc::new(ledger);
+    pub(super) fn share(&self) -> &BodyShare {
+        &self.0.share
     }
 
     pub(super) async fn books(&self) -> MutexGuard<'_, ()> {
         self.0.books.lock().await
-    }
-
-    /// The row that says how many bytes the bodies have.
-    pub(super) fn usage_row(bytes: u64) -> Batch {
-        let mut rows = Batch::new();
-        rows.put(STATE, USAGE, bytes.to_be_bytes());
-        rows
-    }
-
-    /// Reads how many bytes the bodies have.
-    pub(super) fn follow_usage(&self) -> Result<u64, AuditFault> {
-        let bytes = match self.0.ports.store.read(STATE, USAGE)? {
-            None => 0,
-            Some(row) => u64::from_be_bytes(row.try_into().map_err(|_| damaged("the row", USAGE))?),
-        };
-        self.0.usage.store(bytes, Ordering::Relaxed);
-        Ok(bytes)
     }
 
     pub(super) async fn drafted(&self) {
@@ -318,20 +230,4 @@ impl AuditLog {
         }
         *stopped = reason;
     }
-}
-
-/// The rows of a log that begins, and its name: with random digits, so that no name is used for two histories.
-fn log_rows(ports: &AuditPorts, number: u32) -> (Batch, String) {
-    let random = hex(&ports.entropy.bytes::<4>());
-    let name = format!("audit/{}/{}/{number}-{random}", ports.owner.multibase(), hex(ports.node.as_bytes()));
-    let mut rows = Batch::new();
-    rows.put(STATE, NUMBER, number.to_be_bytes());
-    rows.put(STATE, of_log("name", number), name.as_bytes());
-    (rows, name)
-}
-
-fn name_of(ports: &AuditPorts, number: u32) -> Result<String, AuditFault> {
-    let key = of_log("name", number);
-    let row = ports.store.read(STATE, &key)?.and_then(|row| String::from_utf8(row).ok());
-    row.ok_or_else(|| damaged("the row", &key))
 }

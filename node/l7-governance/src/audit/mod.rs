@@ -19,12 +19,15 @@ mod error;
 mod families;
 mod keys;
 mod ledger;
+mod ledgers;
 mod log;
 mod pages;
+mod ports;
 mod purge;
 mod record;
 mod rows;
 mod sequencer;
+mod share;
 mod witness;
 
 pub use althing_protocol::audit::{AuditEvidence, AuditExport, AuditExportError, OpenBody, verify_offline};
@@ -32,10 +35,12 @@ pub use draft::{DraftBody, LeafDraft};
 pub use error::{AuditFault, AuditUnavailable};
 pub use families::FAMILIES;
 pub use ledger::SignCheckpoint;
-pub use log::{AuditConfig, AuditLog, AuditPorts, AuditUsage};
+pub use log::{AuditConfig, AuditLog};
+pub use ports::AuditPorts;
 pub use purge::{EraseOrder, PruneOrder};
 pub use record::{AuditFilter, AuditPage, AuditRecord, RecordBody};
 pub use rows::LeafId;
+pub use share::AuditUsage;
 pub use witness::{AskWitness, WitnessAnswer, WitnessFault};
 
 #[cfg(test)]

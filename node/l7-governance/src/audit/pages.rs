@@ -34,7 +34,7 @@ impl AuditLog {
     /// # Errors
     /// [`AuditFault`]: there is none, among others.
     pub fn record_at(&self, log: u32, index: u64) -> Result<AuditRecord, AuditFault> {
-        let ledger = self.ledger_of(log)?;
+        let ledger = self.ledgers().get(log)?;
         let mut record = bare(self, &ledger, index, None)?;
         let bodies = record.leaf.bodies.clone();
         record.bodies = bodies.iter().map(|commitment| body(self, &record, commitment)).collect::<Result<_, _>>()?;
@@ -70,7 +70,7 @@ impl AuditLog {
     /// # Errors
     /// [`AuditFault`].
     pub fn log_keys(&self) -> Result<Vec<NoteKey>, AuditFault> {
-        (1..=self.ledger().number()).map(|number| Ok(self.ledger_of(number)?.key().clone())).collect()
+        (1..=self.ledger().number()).map(|number| Ok(self.ledgers().get(number)?.key().clone())).collect()
     }
 
     /// A leaf with its proof, as text that is verified without this node; its bodies are in it where they are to be shown and
@@ -79,7 +79,7 @@ impl AuditLog {
     /// # Errors
     /// [`AuditFault`].
     pub fn export(&self, log: u32, index: u64, with_bodies: bool) -> Result<AuditExport, AuditFault> {
-        let ledger = self.ledger_of(log)?;
+        let ledger = self.ledgers().get(log)?;
         let whole = |body: RecordBody| match body {
             RecordBody::Whole(body) => Some(body),
             RecordBody::Salt { .. } | RecordBody::Absent(_) => None,
@@ -140,7 +140,7 @@ fn find(log: &AuditLog, filter: &AuditFilter, limit: usize) -> Result<AuditPage,
     let (mut number, mut end) = filter.before.unwrap_or((now.number(), now.log().head().size));
     let (mut page, mut left) = (AuditPage::default(), LEAVES_MAX);
     loop {
-        let ledger = log.ledger_of(number)?;
+        let ledger = log.ledgers().get(number)?;
         end = end.min(ledger.log().head().size);
         while end > 0 && left > 0 {
             let first = end.saturating_sub(PAGE.min(left));

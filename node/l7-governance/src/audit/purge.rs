@@ -11,6 +11,7 @@ use super::families::{BODIES, KEYS};
 use super::keys::subject_digest;
 use super::log::AuditLog;
 use super::rows::{keys_of, time_of_body};
+use super::share::BodyShare;
 
 /// Bodies that are deleted with one write.
 const BODIES_MAX: usize = 512;
@@ -92,7 +93,7 @@ async fn end_before(log: &AuditLog, before_ms: u64) -> Result<u64, AuditFault> {
     let mut all = 0;
     loop {
         let _books = log.books().await;
-        let used = log.follow_usage()?;
+        let used = log.share().follow()?;
         let found = store.scan(BODIES, Range::all(BODIES_MAX).within(BODIES_BYTES_MAX))?;
         let old = |row: &&(Vec<u8>, Vec<u8>)| time_of_body(&row.0).is_some_and(|at_ms| at_ms < before_ms);
         let (mut rows, mut bytes) = (Batch::new(), 0);
@@ -103,9 +104,9 @@ async fn end_before(log: &AuditLog, before_ms: u64) -> Result<u64, AuditFault> {
         if bytes == 0 {
             return Ok(all);
         }
-        rows.append(AuditLog::usage_row(used.saturating_sub(bytes)));
+        rows.append(BodyShare::row(used.saturating_sub(bytes)));
         store.write(rows, Durability::Synced).await?;
-        log.follow_usage()?;
+        log.share().follow()?;
         all += bytes;
     }
 }

@@ -10,6 +10,7 @@ use super::families::{INDEX, KEYS, QUEUE};
 use super::ledger::Ledger;
 use super::log::AuditLog;
 use super::rows::{KeyName, LeafId, Place, QueueRow, damaged, id_at, key_row, place_of, read};
+use super::share::BodyShare;
 
 /// Leaves that are moved with one write.
 const ROUND_MAX: usize = 512;
@@ -80,13 +81,13 @@ async fn round(log: &AuditLog) -> Result<usize, AuditFault> {
     // A write of unknown outcome is done again here: what it moved is no longer in the queue.
     let first = writer.next().await?;
     ledger.follow()?;
-    let before = log.follow_usage()?;
+    let before = log.share().follow()?;
     let waiting = store.scan(QUEUE, Range::all(ROUND_MAX).within(ROUND_BYTES_MAX))?;
     if waiting.is_empty() {
         return Ok(0);
     }
     let Move { entries, mut rows, body_bytes } = gather(log, &ledger, first, &waiting)?;
-    rows.append(AuditLog::usage_row(before.saturating_add(body_bytes)));
+    rows.append(BodyShare::row(before.saturating_add(body_bytes)));
     if entries.is_empty() {
         store.write(rows, Durability::Buffered).await?;
         return Ok(waiting.len());
@@ -97,7 +98,7 @@ async fn round(log: &AuditLog) -> Result<usize, AuditFault> {
     };
     writer.append(&entries, over).await?;
     ledger.follow()?;
-    log.follow_usage()?;
+    log.share().follow()?;
     Ok(waiting.len())
 }
 

@@ -118,17 +118,23 @@ async fn copied(store: &MemoryStore) -> MemoryStore {
 
 /// A witness of this node's logs, as C2SP says.
 struct Watcher {
+    name: &'static str,
     key: SecretKey,
     known: Mutex<BTreeMap<String, Head>>,
 }
 
 impl Watcher {
     fn new() -> Watcher {
-        Watcher { key: SecretKey::from_seed(&[9; 32]), known: Mutex::default() }
+        Watcher::of("witness.example", 9)
+    }
+
+    /// The one of that name, whose key has that seed.
+    fn of(name: &'static str, seed: u8) -> Watcher {
+        Watcher { name, key: SecretKey::from_seed(&[seed; 32]), known: Mutex::default() }
     }
 
     fn note_key(&self) -> NoteKey {
-        NoteKey::new("witness.example", NoteKeyKind::Cosignature, self.key.public()).expect("a good name")
+        NoteKey::new(self.name, NoteKeyKind::Cosignature, self.key.public()).expect("a good name")
     }
 
     fn answer(&self, request: &str) -> WitnessAnswer {
@@ -139,7 +145,7 @@ impl Watcher {
             Ok(checkpoint) => {
                 let origin = Checkpoint::claimed_origin(&asked.checkpoint).expect("it was judged");
                 known.insert(origin, checkpoint.head);
-                let line = checkpoint.cosign("witness.example", 1_790_000_000, &self.key).expect("a good name");
+                let line = checkpoint.cosign(self.name, 1_790_000_000, &self.key).expect("a good name");
                 WitnessAnswer { status: 200, body: line }
             }
             Err(WitnessRefusal::Stale { known }) => WitnessAnswer { status: 409, body: format!("{known}\n") },

@@ -174,7 +174,7 @@ async fn begin_after(log: &AuditLog, old: &Ledger) -> Result<(), AuditFault> {
     let mut leaf = AuditLeaf::new(AuditStage::Changed, log.ports().clock.now_ms());
     leaf.action = Some(format!("{BEGIN_AFTER}{}@{size}", old.key().name()));
     let entry = leaf.encode().map_err(|error| AuditFault::Unavailable(error.into()))?;
-    let (ledger, mut rows) = log.next_ledger()?;
+    let (ledger, mut rows) = log.ledgers().next()?;
     let id: LeafId = log.ports().entropy.bytes();
     let place = Place { log: ledger.number(), index: 0 };
     rows.put(INDEX, place_of(&id), place.bytes()).put(INDEX, id_at(place), id);
@@ -184,6 +184,6 @@ async fn begin_after(log: &AuditLog, old: &Ledger) -> Result<(), AuditFault> {
     };
     ledger.writer().await.append(&[entry], over).await?;
     ledger.follow()?;
-    log.turn_to(ledger);
+    log.ledgers().turn_to(ledger);
     Ok(())
 }

@@ -73,7 +73,7 @@ async fn ask(node: &Node, agent: &AgentId) -> Result<(), OperationError> {
 
 /// Why an agent of this node does not run.
 fn down(node: &Node, name: &str) -> Option<String> {
-    if let Some(why) = node.agents.failed().get(name) {
+    if let Some(why) = node.agents.starts.failed().get(name) {
         return Some(why.clone());
     }
     let agent = node.host.status().into_iter().find(|agent| agent.name == name)?;

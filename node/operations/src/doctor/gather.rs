@@ -195,7 +195,7 @@ pub(super) async fn gather(
         dialled_back,
         reach: node.reach().to_owned(),
         table: network.routing().stats().nodes,
-        sessions: Sessions::of(node.hosting.sessions()),
+        sessions: Sessions::of(node.hosting.own_tasks().sessions(), node.hosting.own_tasks().lost_turns()),
         turns: super::verification::of(&running),
         governance: super::GovernanceHealth::of(node),
         groups: groups(node),
@@ -209,7 +209,7 @@ pub(super) async fn gather(
 /// The agents that do not run, and why.
 fn failures(node: &Node) -> Vec<(String, String)> {
     let mut failed: Vec<(String, String)> =
-        node.agents.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
+        node.agents.starts.failed().iter().map(|(name, why)| (name.clone(), why.clone())).collect();
     failed.extend(node.host.status().into_iter().filter_map(|agent| match agent.state {
         AgentState::Restarting { why, .. } | AgentState::Suspended { why } | AgentState::Unreachable { why } => {
             Some((agent.name, why))

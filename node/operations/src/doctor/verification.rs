@@ -1,5 +1,6 @@
 //! What the doctor says of the answers of this node's agents: turns that failed in silence, and answers that were refused.
 
+use althing_execution::hrt::OUTPUT_OUT_OF_LIMITS;
 use althing_execution::{ANSWER_REFUSED, AgentStatus, FindingCount};
 use althing_failure::CallStep;
 
@@ -14,9 +15,9 @@ pub struct TurnFinding {
     pub version: String,
     /// What was found, by its name.
     pub finding: String,
-    /// In how many turns.
+    /// In how many turns, or jobs.
     pub count: u64,
-    /// The newest of their tasks.
+    /// The newest of their tasks; empty of jobs that belong to none.
     pub task: String,
 }
 
@@ -38,6 +39,10 @@ fn words(finding: &str) -> (&'static str, &'static str) {
         ANSWER_REFUSED => (
             "a gate refused its answer",
             "look in the log which gate refused it and why; mend the agent, or `verify` in its contract",
+        ),
+        OUTPUT_OUT_OF_LIMITS => (
+            "an output broke its limits and was not shown, so that what was good last stayed",
+            "look why its outputs leave `signals.limits` of its contract, and mend the module or the limits",
         ),
         "said-nothing" => (
             "it was done, and said nothing",
@@ -72,11 +77,14 @@ pub(super) fn judge(found: &[TurnFinding], findings: &mut Vec<Finding>) {
     let told = |one: &TurnFinding| {
         let TurnFinding { agent, version, finding, count, task } = one;
         let (what, remedy) = words(finding);
-        let turns = if *count == 1 { "1 turn".to_owned() } else { format!("{count} turns") };
-        let what =
-            format!("in {turns} of agent {agent:?} ({version}) {what} ({finding}), the last time in task {task}");
-        wrong("L6", what, format!("{remedy}. It is counted until the agent is added again"))
-            .then(CallStep::ShowLineage(task.clone()))
+        let unit = if task.is_empty() { "job" } else { "turn" };
+        let plural = if *count == 1 { "" } else { "s" };
+        let what = format!("in {count} {unit}{plural} of agent {agent:?} ({version}) {what} ({finding})");
+        let remedy = format!("{remedy}. It is counted until the agent is added again");
+        if task.is_empty() {
+            return wrong("L6", what, remedy);
+        }
+        wrong("L6", format!("{what}, the last time in task {task}"), remedy).then(CallStep::ShowLineage(task.clone()))
     };
     findings.extend(found.iter().map(told));
     if found.is_empty() {
@@ -110,6 +118,11 @@ mod tests {
             assert!(told[0].what.contains(words), "{told:?}");
         }
         assert!(told[1].what.starts_with("in 3 turns"), "{told:?}");
+        let jobs = TurnFinding { task: String::new(), ..found(OUTPUT_OUT_OF_LIMITS, 12) };
+        let told = judged(&[jobs]);
+        let what = &told[0].what;
+        assert!(what.starts_with("in 12 jobs of agent") && what.ends_with("(output-out-of-limits)"), "{told:?}");
+        assert!(told[0].next.is_none() && !told[0].fine && told[0].remedy.contains("signals.limits"), "{told:?}");
         let well = judged(&[]);
         assert!(well.len() == 1 && well[0].fine && well[0].layer == "L6", "{well:?}");
     }

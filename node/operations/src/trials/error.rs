@@ -3,6 +3,7 @@
 use althing_calls::{RehearsalError, StepsError};
 use althing_failure::{AgentStep, Kind, Remedy};
 use althing_verification::machine::cases::CasesError;
+use althing_verification::machine::evidence::ComparisonError;
 use althing_verification::machine::tape::TapeError;
 
 /// Runs of one test, those of all cases together.
@@ -20,6 +21,33 @@ pub enum TestError {
     /// The agent cannot be tested.
     #[error(transparent)]
     Rehearsal(#[from] RehearsalError),
+    /// The cases cannot be compared.
+    #[error(transparent)]
+    Comparison(#[from] ComparisonError),
+    /// The agent runs in other versions.
+    #[error("agent {agent:?} does not run here in version {version:?}, but in {running}: name a version that runs")]
+    Version {
+        /// Its name.
+        agent: String,
+        /// The version that was named.
+        version: String,
+        /// The one that its name means.
+        running: String,
+    },
+    /// Two versions would be run too often, or never.
+    #[error(
+        "{cases} cases with {runs} runs each by two versions are asked for, and a comparison has 1 to {TEST_RUNS_MAX} runs in all: ask \
+         for fewer"
+    )]
+    Pairs {
+        /// How many there are.
+        cases: usize,
+        /// Runs of each, by each version.
+        runs: u32,
+    },
+    /// A node that stops broke the comparison off.
+    #[error("the node broke off while it compared: its log says why")]
+    Broken,
     /// The tape is not that of the agent.
     #[error(transparent)]
     Tape(#[from] TapeError),
@@ -87,9 +115,14 @@ impl TestError {
             TestError::Rehearsal(error) => error.kind(),
             TestError::Tape(_) => Kind::Refused,
             TestError::NotOver { .. } | TestError::NoAnswer { .. } | TestError::Gaps { .. } => Kind::Conflict,
-            TestError::Cases(_) | TestError::NoText { .. } | TestError::Scorer { .. } | TestError::Runs { .. } => {
-                Kind::Invalid
-            }
+            TestError::Version { .. } => Kind::NotFound,
+            TestError::Broken => Kind::Failed,
+            TestError::Cases(_)
+            | TestError::Comparison(_)
+            | TestError::NoText { .. }
+            | TestError::Scorer { .. }
+            | TestError::Pairs { .. }
+            | TestError::Runs { .. } => Kind::Invalid,
         }
     }
 
@@ -98,7 +131,9 @@ impl TestError {
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             TestError::Steps(error) => error.remedy(),
-            TestError::Rehearsal(RehearsalError::NotHere { .. }) => Some(AgentStep::List.into()),
+            TestError::Rehearsal(RehearsalError::NotHere { .. }) | TestError::Version { .. } => {
+                Some(AgentStep::List.into())
+            }
             _ => None,
         }
     }

@@ -30,6 +30,8 @@ enum Source<'a> {
 struct Course {
     tools: Vec<String>,
     tokens: u64,
+    /// Calls that were denied.
+    denied: u64,
     first: Option<Duration>,
     whole: Duration,
     /// What was asked that is on no tape.
@@ -64,9 +66,16 @@ impl AgentTests<'_> {
             (None, None) => Source::Nobody,
         };
         let found = self.found(order, case, agent).await?;
-        let rehearsal = self.0.hosting.rehearsal(agent.name(), Some(&*agent.version));
+        let rehearsal = self.0.hosting.own_tasks().rehearsal(agent.name(), Some(&*agent.version));
         let mut rehearsal = rehearsal.map_err(|error| error.to_string())?;
+        // Another version would be judged in its name.
+        if rehearsal.agent() != agent {
+            return Err(format!("version {} of {} does not run here any more", agent.version, agent.name()));
+        }
         let course = self.play(case, &source, &mut rehearsal).await?;
+        if order.is_strict && course.denied > 0 {
+            return Err("a call was denied to it".to_owned());
+        }
         let answer = match (&course.missing, &source, rehearsal.task()) {
             (Some(missing), Source::Nobody, _) => {
                 return Err(format!(
@@ -91,7 +100,7 @@ impl AgentTests<'_> {
 
     /// The tape that a case names, if it fits.
     fn tape(&self, task: &str, case: &Case) -> Result<TaskTape, String> {
-        let tape = self.0.hosting.task_tape(task).map_err(|error| error.to_string())?;
+        let tape = self.0.hosting.own_tasks().task_tape(task).map_err(|error| error.to_string())?;
         let (turns, messages) = (tape.turns.len(), case.messages.len());
         if turns != messages {
             return Err(format!(
@@ -152,6 +161,7 @@ impl AgentTests<'_> {
             let times = rehearsal.turn(message, script, trial.clone()).await;
             let notes = trial.notes();
             course.tools.extend(notes.tools);
+            course.denied = course.denied.saturating_add(notes.denied);
             course.tokens = course.tokens.saturating_add(notes.tokens);
             course.first = course.first.or(times.first);
             course.whole = course.whole.saturating_add(times.whole);

@@ -9,6 +9,7 @@ use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::agent::Made;
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Agent, AgentError, Builtins, Host, Output, Ports, SystemCalls, Turn};
+use althing_protocol::contract::TurnRecord;
 use althing_protocol::{AgentRef, CallerId, PublisherId, SecretKey};
 use althing_session::{
     ANSWERS, HANDOFFS_IN, HANDOFFS_OUT, HostedAgent, PUSH_CONFIGS, PUSH_OUTBOX, Recheck, SESSION_HEADS, SESSION_ROWS,
@@ -79,12 +80,23 @@ pub struct Desk {
 
 /// Opens the store in a folder.
 pub fn store(folder: &Path) -> Arc<dyn Store> {
-    Arc::new(RocksStore::open(folder, &FAMILIES, StoreConfig::default()).expect("a store"))
+    store_with(folder, &[])
+}
+
+/// The same with more families.
+pub fn store_with(folder: &Path, more: &[Family]) -> Arc<dyn Store> {
+    let families = [&FAMILIES[..], more].concat();
+    Arc::new(RocksStore::open(folder, &families, StoreConfig::default()).expect("a store"))
 }
 
 impl Desk {
     /// On that store, with an agent whose turns do that.
     pub async fn open(store: Arc<dyn Store>, work: Work) -> Desk {
+        Desk::recording(store, work, TurnRecord::None).await
+    }
+
+    /// The same, which keeps that of turns that are over.
+    pub async fn recording(store: Arc<dyn Store>, work: Work, record: TurnRecord) -> Desk {
         *WORK.lock().expect("no holder of it panics") = Some(work);
         let mut builtins = Builtins::new();
         builtins.insert(AGENT, worker);
@@ -95,7 +107,7 @@ impl Desk {
             "version": VERSION,
             "description": "Makes calls",
             "runtime": { "native": { "builtin": AGENT, "config": {} } },
-            "contract": { "class": { "latency": "srt" } },
+            "contract": { "class": { "latency": "srt" }, "record": record },
         });
         let file = AgentFile::parse(&file.to_string()).expect("an agent file");
         host.start(&file, Path::new("/")).expect("it starts");

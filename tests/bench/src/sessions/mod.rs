@@ -2,12 +2,12 @@
 //! cannot do without, turns that go on beside reading their rows, a handoff beside its bytes, two signed calls and a sync; and
 //! ten calls that must not be made twice beside Restate.
 
-mod desk;
+pub mod desk;
 mod handoff;
 mod node;
 mod program;
 mod restate;
-mod resume;
+pub mod resume;
 mod steps;
 mod syncs;
 

@@ -22,7 +22,7 @@ use crate::figures::Goals;
 
 const TURNS: usize = 1_000;
 /// Steps of each of them.
-const STEPS: usize = 4;
+pub const STEPS: usize = 4;
 /// Until all turns are where they were, as a multiple of reading their rows.
 const RATIO_MAX: f64 = 3.0;
 /// After this long it is not measured.
@@ -55,7 +55,8 @@ impl Crowd {
     }
 }
 
-async fn steps(turn: &Turn) -> Result<(), String> {
+/// Makes the steps of a turn.
+pub async fn steps(turn: &Turn) -> Result<(), String> {
     let journal = turn.parameters.rights.journal.clone().ok_or("the turn has no journal")?;
     for number in 0..STEPS {
         let arguments = json!({ "step": number });

@@ -69,7 +69,7 @@ async fn what_is_stopped_on_one_node_runs_on_no_node_of_the_owner_until_it_is_ad
     }
     let ended = second.one(&id, Operation::GetTask, json!({ "id": task })).await;
     assert_eq!(refused(ended), Some(Refusal::AgentRevoked), "not even its tasks are shown");
-    assert!(second.agents.failed().get("actor").is_some_and(|why| why.contains("was stopped by its owner")));
+    assert!(second.agents.starts.failed().get("actor").is_some_and(|why| why.contains("was stopped by its owner")));
     // Adding it again, here under the name that it has, lets it run.
     second.agents.remove("actor").await.expect("it is there");
     let again = second.host(&actor()).await;
@@ -95,7 +95,7 @@ async fn all_agents_stop_and_a_node_that_was_away_hears_of_it_when_it_comes_back
     assert_eq!((report.nodes.len(), second.orders.why_stopped(&id)), (0, None), "it is not connected");
     first.connect(&second).await;
     until("it hears of it", || second.orders.why_stopped(&id).is_some()).await;
-    until("it does not run", || second.agents.failed().contains_key("actor")).await;
+    until("it does not run", || second.agents.starts.failed().contains_key("actor")).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -150,6 +150,9 @@ fn the_demo_shows_the_main_job_and_leaves_nothing_behind() {
     let demo = Running::start(machine.command(&binary()).args(arguments).current_dir(root())).end(DEMO_MAX);
     assert_eq!(demo.code, 0, "{demo:?}");
     assert!(demo.stdout.contains("boats.md:3"), "the answer is cited: {}", demo.stdout);
+    for shown in ["amount = 900", "it proves nothing", "schema refused", "went back before"] {
+        assert!(demo.stdout.contains(shown), "{shown}: {}", demo.stdout);
+    }
     assert_eq!(world.processes(0), "", "nothing is left running");
     let empty = machine.folder().join("empty");
     std::fs::create_dir(&empty).expect("a folder");

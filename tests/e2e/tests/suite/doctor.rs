@@ -98,7 +98,7 @@ fn the_layer_of_each_symptom_is_named() {
     until(SOON, "L3 is named", || faults(&here, &[]).iter().any(|(layer, _)| layer == "L3"));
 }
 
-fn keep_secret(machine: &Machine, name: &str, value: &str) {
+pub(super) fn keep_secret(machine: &Machine, name: &str, value: &str) {
     let mut command = machine.althing(&["secret", "set", name]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
     child.stdin.take().expect("piped").write_all(value.as_bytes()).expect("it is read");

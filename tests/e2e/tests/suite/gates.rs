@@ -54,8 +54,8 @@ impl Pair {
         host.write("answers.py", MODEL);
         let mut model = Running::start(host.command(Path::new("python3")).arg("answers.py"));
         let port = model.line(SOON).expect("it says its port").trim().to_owned();
-        let peer = host.of_same_owner();
         let serving = host.up_alone(&[]);
+        let peer = host.of_same_owner();
         let asking = peer.up_alone(&["--peer", &serving.address("/ip4/127.0.0.1")]);
         host.add("clerk", &clerk(&port, verify));
         until(SOON, "the other node finds it", || peer.finds("clerk"));

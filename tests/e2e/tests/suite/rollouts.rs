@@ -141,3 +141,96 @@ fn a_version_that_is_promoted_is_the_agent_from_then_on_and_conversations_stay_w
     machine.json(&["agent", "remove", "shop"]);
     assert_eq!(machine.json(&["ps"])["agents"], json!([]), "all versions are the agent");
 }
+
+/// The file of a version that says again what it hears, as a task or as a message, held to that.
+fn echo(version: &str, answer: &str, verify: Option<Value>) -> String {
+    let mut file = json!({
+        "name": "shop",
+        "description": "Sells mugs",
+        "version": version,
+        "runtime": { "native": { "builtin": "echo", "config": { "answer": answer } } },
+        "contract": { "class": { "latency": "srt" } },
+    });
+    if let Some(verify) = verify {
+        file["contract"]["verify"] = verify;
+    }
+    file.to_string()
+}
+
+/// Begins a rollout of that file, with these options.
+fn begin_with(machine: &Machine, file: &str, options: &[&str]) -> Outcome {
+    let file = machine.write("new.yaml", file);
+    let mut command = machine.althing(&["--json", "rollout", "shop", "--steps", "50,100", "--yes", "--to"]);
+    Running::start(command.arg(&file).args(options)).end(ADD_MAX)
+}
+
+/// The same, as a shadow.
+fn shadowed(machine: &Machine, file: &str) -> Outcome {
+    begin_with(machine, file, &["--shadow"])
+}
+
+#[test]
+fn labelled_cases_count_with_the_calls() {
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    machine.add("shop", &echo("1.0.0", "task", None));
+    let lines = ["a mug", "a cup"].map(|said| format!("{}\n", json!({ "input": said, "target": said, "id": said })));
+    let cases = machine.write("cases.jsonl", &lines.concat());
+    let cases = cases.to_str().expect("a plain path");
+    let bad = machine.write("bad.jsonl", "{\"input\": 7}\n");
+    let bad = bad.to_str().expect("a plain path");
+    let bad = begin_with(&machine, &echo("1.1.0", "message", None), &["--with-cases", bad]);
+    assert!(bad.code == 2 && bad.stderr.contains("line 1"), "{bad:?}");
+    assert_eq!(machine.run(&["rollout", "show", "shop"]).code, 4, "nothing was begun");
+    let begun = begin_with(&machine, &echo("1.1.0", "message", None), &["--with-cases", cases]);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let told = show(&machine);
+    let expected = json!({ "stable": 2, "stableWrong": 0, "new": 2, "newWrong": 0 });
+    assert_eq!((&told["cases"], &told["calls"], &told["state"]), (&expected, &json!(2), &json!("running")), "{told}");
+    machine.json(&["rollout", "abort", "shop"]);
+    let schema = json!({ "schema": { "output": { "type": "object" } } });
+    let begun = begin_with(&machine, &echo("1.2.0", "task", Some(schema)), &["--with-cases", cases]);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let told = show(&machine);
+    assert_eq!((&told["cases"]["stableWrong"], &told["cases"]["newWrong"]), (&json!(0), &json!(2)), "{told}");
+}
+
+#[test]
+fn a_shadow_is_given_the_same_and_is_compared_and_nobody_hears_it() {
+    const CALLS: u64 = 12;
+    let machine = Machine::new();
+    machine.write("shop.py", SHOP);
+    let node = machine.up_alone(&[]);
+    machine.add("shop", &echo("1.0.0", "task", None));
+    let open = shadowed(&machine, &shop("1.1.0", "one"));
+    assert!(open.code != 0 && open.stderr.contains("can have no shadow"), "it is a program: {open:?}");
+    let begun = shadowed(&machine, &echo("1.2.0", "message", None));
+    assert_eq!(begun.code, 0, "{begun:?}");
+    // Both say the same, and only one of them makes a task of it.
+    let hears_stable = |node: &Node| said(node, None).as_deref() == Some("a mug, please");
+    for _ in 0..CALLS {
+        assert!(hears_stable(&node), "the new version is heard");
+    }
+    let mut shadow = Value::Null;
+    until(SOON, "all copies ended", || {
+        shadow = show(&machine)["shadow"].take();
+        shadow["calls"] == CALLS
+    });
+    assert_eq!((&shadow["running"], &shadow["bad"], &shadow["liveCalls"]), (&json!(true), &json!(0), &json!(0)));
+    assert_eq!(shadow["differing"], CALLS, "{shadow}");
+    let shown = machine.run(&["rollout", "show", "shop"]);
+    assert!(shown.stdout.contains("is given copies of all calls"), "{shown:?}");
+    assert!(shown.stdout.contains("copies that nobody heard: 12"), "{shown:?}");
+    machine.json(&["rollout", "abort", "shop"]);
+
+    // Its gate refuses what it answers, and no caller ever meets that.
+    let schema = json!({ "schema": { "output": { "type": "object" } } });
+    let begun = shadowed(&machine, &echo("1.3.0", "task", Some(schema)));
+    assert_eq!(begun.code, 0, "{begun:?}");
+    assert!(hears_stable(&node));
+    until(SOON, "it goes back", || show(&machine)["state"] == "wentBack");
+    let told = show(&machine);
+    let reason = told["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("it gave what a gate refused"), "{told}");
+    assert!((0..5).all(|_| hears_stable(&node)), "{told}");
+}

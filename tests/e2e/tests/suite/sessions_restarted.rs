@@ -40,6 +40,10 @@ fn another_version_goes_on_from_a_step_with_what_was_done_before_and_forgets_no_
     let said = shown()["status"]["message"].to_string();
     assert!(said.contains("VERSION_CHANGED: ") && said.contains("the owner of its node"), "{said}");
 
+    let told = machine.run(&["doctor"]);
+    assert!(told.code == 1 && told.stdout.contains("WRONG L4") && told.stdout.contains(&task), "{told:?}");
+    assert!(told.stdout.contains(&format!("althing session resume {task} --from N")), "{told:?}");
+
     let refused = |from: &str, code: i32| {
         let refused = machine.run(&["session", "resume", &task, "--from", from]);
         assert!(refused.code == code && !refused.stderr.is_empty(), "{from}: {refused:?}");
@@ -56,4 +60,6 @@ fn another_version_goes_on_from_a_step_with_what_was_done_before_and_forgets_no_
     assert_eq!(station.counts("restarted"), [0, 1], "the first call was not made again");
     until(SOON, "its journal ends with it", || machine.json(&["session", "list"]) == json!({ "sessions": [] }));
     refused("2", 5);
+    let told = machine.run(&["doctor"]);
+    assert!(!told.stdout.contains(&task), "nothing is lost any more: {told:?}");
 }

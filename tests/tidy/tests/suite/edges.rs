@@ -114,6 +114,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "althing-simnet",
             "althing-store",
             "althing-td",
+            "althing-verification",
         ],
     ),
     (
@@ -246,6 +247,7 @@ const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-store", &["althing-testing"]),
     ("althing-keeper", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),
+    ("althing-verification", &["althing-testing"]),
     ("althing-wasm", &["althing-store", "althing-td"]),
     ("althing-simulations", &["althing-testing"]),
 ];

@@ -7,6 +7,7 @@ mod commands;
 mod comments;
 mod decisions;
 mod edges;
+mod effects;
 mod kernel;
 mod lints;
 mod names;

@@ -1,9 +1,11 @@
-use althing_protocol::{KeyLog, SecretKey, digest, keylog};
+use std::sync::Mutex;
+
+use althing_protocol::{Digest, KeyLog, SecretKey, digest, keylog};
 use althing_store::MemoryStore;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::orders::PolicySets;
+use crate::orders::port::{FOLLOWED, POLICY_SET, PolicySets};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use althing_api::{
     AcceptRequest, AddRegistry, AddRequest, AddToken, AdoptRequest, AmendGroup, AnswerRequest, AppRequest,
-    ApproveRequest, AttestRequest, CallRequest, CreateGroup, DoctorRequest, EraseRequest, FindQuery, GroupRequest,
-    HandoffRequest, InstallRequest, JoinGroup, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest,
-    MemoryRequest, OpenGateway, OrganiseRequest, PeopleText, PolicyQuestion, PolicyTest, PolicyText, Problem,
-    ProveRequest, PruneRequest, PublishRequest, PurgeRequest, RejectRequest, ReplayRequest, ReserveRequest,
+    ApproveRequest, AttestRequest, CallRequest, ComparisonRequest, CreateGroup, DoctorRequest, EraseRequest, FindQuery,
+    GroupRequest, HandoffRequest, InstallRequest, JoinGroup, MakeNetworkKey, MarkRequest, MeasureRequest,
+    MemberRequest, MemoryRequest, OpenGateway, OrganiseRequest, PeopleText, PolicyQuestion, PolicyTest, PolicyText,
+    Problem, ProveRequest, PruneRequest, PublishRequest, PurgeRequest, RejectRequest, ReplayRequest, ReserveRequest,
     RestartRequest, ResumeRequest, RevokeRequest, RolloutOrder, RolloutRequest, RotateRequest, RouteChannel,
     RouteEvaluation, RouteFile, RouteRequest, ScheduleRequest, ServeGroup, StopRequest, SubmitTask, TaskRequest,
     TestRequest, TrustRequest, UpdateRequest, WithdrawRequest, WorkflowRequest,
@@ -45,6 +45,7 @@ const POSTS: &[(&str, Reader, &str)] = &[
     ("/blueprints", read_as::<MeasureRequest>, r#"{"tokens":-1}"#),
     ("/call", read_as::<CallRequest>, r#"{"agent":"echo","text":{}}"#),
     ("/cancel", read_as::<CallRequest>, r#"{"anyone":1}"#),
+    ("/comparisons", read_as::<ComparisonRequest>, r#"{"before":"a","margin":"small"}"#),
     ("/doctor", read_as::<DoctorRequest>, r#"{"agent":false}"#),
     ("/doctor/overhead", read_as::<OverheadRequest>, "[]"),
     ("/gateway/open", read_as::<OpenGateway>, "[]"),
@@ -255,6 +256,7 @@ const ATTENDED: &[(&str, &str)] = &[
     ("adding.rs", "adding"),
     ("rollouts.rs", "changes"),
     // Turns beside the tasks, of which nothing stays.
+    ("comparisons.rs", "compare"),
     ("trials.rs", "replay"),
     ("trials.rs", "test"),
     // It makes a key, and keeps none.

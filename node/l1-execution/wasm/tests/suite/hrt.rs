@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use althing_execution::admission::Policy;
 use althing_execution::hrt::{
-    AddedTask, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Outcome, Params, RunState, Signals,
+    AddedTask, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Outcome, OutputSignal, Params, RunState,
+    Signals,
 };
 use althing_execution::realtime::{Level, RtPriorities, cores};
-use althing_protocol::contract::OnOverrun;
+use althing_protocol::contract::{OnOverrun, SignalLimit, Signals as Names};
 use althing_wasm::{Hard, ModuleError};
 
 const MIB: u64 = 1024 * 1024;
@@ -48,10 +49,23 @@ const PARAMS: Params = Params { period_ns: 10_000_000, deadline_ns: 10_000_000, 
 
 impl Scene {
     fn put(&self, name: &str, module: &str, params: Params, on_overrun: OnOverrun) -> AddedTask {
+        self.put_within(name, module, (params, on_overrun), None)
+    }
+
+    /// The same, with a limit of its output.
+    fn put_within(
+        &self,
+        name: &str,
+        module: &str,
+        (params, on_overrun): (Params, OnOverrun),
+        limit: Option<SignalLimit>,
+    ) -> AddedTask {
         let template = self.hard.template(module.as_bytes(), MIB).expect("a module");
         let [input, output] = [format!("{name}.in"), format!("{name}.out")];
-        let (inputs, outputs) = self.signals.join(name, &[input], &[output]).expect("signals");
-        let inputs = inputs.into_iter().map(|signal| Input { signal, fallback: None }).collect();
+        let limits = limit.map(|limit| (output.clone(), limit)).into_iter().collect();
+        let names = Names { inputs: vec![input], outputs: vec![output], limits, ..Names::default() };
+        let (inputs, outputs) = self.signals.join(name, &names.inputs, &names.outputs).expect("signals");
+        let (inputs, outputs) = (Input::of(&names, inputs), OutputSignal::of(&names, outputs));
         self.executor.add(params, on_overrun, template, inputs, outputs).expect("a place")
     }
 }
@@ -90,6 +104,35 @@ async fn a_guest_reads_writes_and_remembers() {
     let after = sum.cell.counters.jobs.load(Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(sum.cell.counters.jobs.load(Ordering::Relaxed), after);
+}
+
+#[tokio::test]
+async fn an_output_that_breaks_its_limits_is_held_at_the_last_good_value_and_counted() {
+    let scene = scene();
+    let limit = SignalLimit { max: Some(7.into()), ..SignalLimit::default() };
+    let sum = scene.put_within("sum", SUM, (PARAMS, OnOverrun::Skip), Some(limit));
+    let (reader, writer) =
+        scene.signals.join("test", &["sum.out".to_owned()], &["sum.in".to_owned()]).expect("signals");
+    writer[0].set(2.0, 1);
+    let mut watch = sum.cell.watch();
+    let mut held = 0;
+    while held < 5 {
+        let (record, outputs) = tokio::time::timeout(LONG, watch.next()).await.expect("in time").expect("a job");
+        if record.outcome != Outcome::Done {
+            continue;
+        }
+        assert!(outputs[0] <= 7.0 && reader[0].get() <= 7.0, "{} is told and {} shown", outputs[0], reader[0].get());
+        if record.out_of_limits != 0 {
+            assert_eq!(record.out_of_limits, 1);
+            assert!([2.0, 4.0, 6.0].contains(&outputs[0]), "a good one stays, and not {}", outputs[0]);
+            held += 1;
+        }
+    }
+    assert!(sum.cell.counters.out_of_limits.load(Ordering::Relaxed) >= 5);
+    assert!(reader[0].get() > 0.0, "what was good is shown");
+    // Jobs whose outputs are held are no failures, and nothing else becomes of them.
+    assert_eq!(sum.cell.counters.failures.load(Ordering::Relaxed), 0);
+    assert_eq!(sum.cell.run_state().0, RunState::Running);
 }
 
 #[tokio::test]

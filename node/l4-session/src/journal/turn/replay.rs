@@ -25,7 +25,7 @@ impl Replay for TurnJournal {
     }
 
     fn checkpoint(&self) -> Option<Checkpoint> {
-        self.checkpoint.clone()
+        self.saved().clone()
     }
 
     fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>> {

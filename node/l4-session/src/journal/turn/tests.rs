@@ -1,4 +1,5 @@
 mod gate;
+mod preempted;
 mod recorded;
 mod replay;
 mod sealed;

@@ -1,5 +1,6 @@
 //! The rows of one turn: what they say of its steps, and the rows that follow.
 
+mod chain;
 mod checkpoint;
 mod restart;
 
@@ -7,18 +8,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 use althing_execution::journal::{Checkpoint, Effect, Intent, JournalError, READINGS_MAX, Reading, StepOutcome};
 use althing_execution::tools::CallKind;
-use althing_protocol::{Digest, digest};
+use althing_protocol::Digest;
 use serde_json::Value;
 
 use super::call_digest::call_digest;
 use super::replay_row::ReadsRow;
-use super::row::{Begin, Choice, IntentRow, ResolvedRow, RestartRow, ResultRow, Row, RowBody, StepEffect, StepKind};
-use super::{PART_BYTES_MAX, ROWS_MAX, TURN_BYTES_MAX, TurnId};
+use super::row::{Begin, Choice, IntentRow, ResolvedRow, RestartRow, ResultRow, RowBody, StepEffect, StepKind};
+use super::{PART_BYTES_MAX, TurnId};
+use chain::RowChain;
 
+pub(super) use chain::KEY_BYTES;
 pub use restart::RestartError;
 
-/// Bytes of a row's key.
-pub(super) const KEY_BYTES: u64 = 24;
 const CUT_OFF: &str = "the rest of a result is missing";
 /// What an agent hears of a call that was in doubt and is given up.
 const GIVEN_UP: &str = "its node ended during this call, and the owner of the node says that it failed";
@@ -111,15 +112,9 @@ pub enum Next {
 /// The rows of one turn.
 #[derive(Debug, Clone)]
 pub struct TurnRows {
-    turn: TurnId,
     begin: Begin,
-    /// The number of the next row, and the digest of the last one.
-    seq: u32,
-    last: Digest,
-    bytes: u64,
-    /// The digest and the bytes of the first row, and the number of the second one: rows between are deleted.
-    begun: Option<(Digest, u64)>,
-    second: u32,
+    /// The rows, one after another.
+    chain: RowChain,
     /// From where it goes on, as far as it was not taken.
     checkpoint: Option<Checkpoint>,
     /// The step that followed the last checkpoint, or the beginning.
@@ -136,10 +131,6 @@ pub struct TurnRows {
     calls: BTreeMap<Digest, u32>,
     /// The steps that are to be reached again by what each calls, in their order; of a turn whose steps have no order.
     unordered: Option<BTreeMap<Digest, VecDeque<u32>>>,
-    /// Rows that are not known to be written.
-    pending: Vec<(u32, Vec<u8>)>,
-    /// The numbers of rows that are not known to be deleted.
-    dropped: Vec<u32>,
     /// How the turn went on anew, if it did; the last time counts.
     restart: Option<RestartRow>,
     /// How many readings rows have by the last row of each step.
@@ -160,6 +151,48 @@ impl Progress {
             Choice::Done => {}
             Choice::Again => *self = Progress::Free,
             Choice::Failed => *self = Progress::Over(given_up()),
+        }
+    }
+}
+
+impl StepRows {
+    /// A step that the turn reaches for the first time, with the key of its call; and what follows for it.
+    fn first(seq: u32, call: Call, key: Digest) -> (StepRows, Next) {
+        let has_intent = call.effect.has_intent();
+        let next = if has_intent { Next::Intend(seq) } else { Next::Go(Intent { seq, key, callee: None }) };
+        let key = has_intent.then_some(key);
+        (StepRows { call, key, callee: None, progress: Progress::UnderWay }, next)
+    }
+
+    /// That nobody knows whether its call took place; none if somebody does.
+    fn doubt(&self, seq: u32) -> Option<Doubt> {
+        match self.progress {
+            Progress::InDoubt { since_ms } => Some(Doubt { seq, name: self.call.name.clone(), since_ms }),
+            _ => None,
+        }
+    }
+
+    /// What follows for a step that has rows, or is under way, where the turn reaches it with that call. `key` is the call's, of a
+    /// step that has none of its own; `room` says whether there is room for an intent and a result.
+    fn reached(
+        &self,
+        seq: u32,
+        call: &Call,
+        key: Digest,
+        room: Result<(), JournalError>,
+    ) -> Result<Next, JournalError> {
+        if !self.call.is_as(call) {
+            let other = if self.call.name == call.name { " with other arguments" } else { "" };
+            let (was, came) = (self.call.name.clone(), format!("{}{other}", call.name));
+            return Err(JournalError::Diverged { seq, was, came });
+        }
+        match &self.progress {
+            Progress::Over(outcome) => Ok(Next::Replayed(outcome.clone())),
+            Progress::InDoubt { .. } => Err(JournalError::InDoubt { seq, name: call.name.clone() }),
+            Progress::Free => room.map(|()| Next::Intend(seq)),
+            Progress::UnderWay => {
+                Ok(Next::Go(Intent { seq, key: self.key.unwrap_or(key), callee: self.callee.clone() }))
+            }
         }
     }
 }
@@ -186,13 +219,8 @@ impl TurnRows {
     #[must_use]
     pub fn new(turn: TurnId, begin: Begin) -> TurnRows {
         TurnRows {
-            last: turn.origin(),
-            turn,
             begin,
-            seq: 0,
-            bytes: 0,
-            begun: None,
-            second: 1,
+            chain: RowChain::new(turn),
             checkpoint: None,
             since: 0,
             readings: Vec::new(),
@@ -201,8 +229,6 @@ impl TurnRows {
             next: 0,
             calls: BTreeMap::new(),
             unordered: None,
-            pending: Vec::new(),
-            dropped: Vec::new(),
             restart: None,
             read_by: BTreeMap::new(),
         }
@@ -226,14 +252,10 @@ impl TurnRows {
         let mut parts: Option<Parts> = None;
         for (key, bytes) in rows {
             let step = read.steps.last_key_value().map_or(0, |(step, _)| *step);
-            read.skip_to(*key, bytes);
-            let wrong = |what: String| Damage { step, what: format!("row {}: {what}", read.seq) };
-            let decoded = Row::decode(bytes, *key, read.seq, &read.last);
-            let (row, digest) = decoded.map_err(|error| wrong(error.to_string()))?;
-            if read.size().0 >= ROWS_MAX || read.bytes + bytes.len() as u64 + KEY_BYTES > TURN_BYTES_MAX {
-                return Err(wrong("the turn has more rows than a turn has".to_owned()));
-            }
-            let is_first = read.seq == 0;
+            read.chain.skip_to(*key, bytes);
+            let (at, is_first) = (read.chain.next_row(), read.chain.is_empty());
+            let wrong = |what: String| Damage { step, what: format!("row {at}: {what}") };
+            let (row, digest) = read.chain.decode(*key, bytes).map_err(wrong)?;
             let is_part = matches!(row.body, RowBody::Result(_) | RowBody::Checkpoint(_));
             let goes_on = parts.is_some() && !is_part;
             let taken = match row.body {
@@ -249,11 +271,8 @@ impl TurnRows {
                 RowBody::Restart(restart) => read.take_restart(restart),
                 RowBody::Note(_) => Err("it is a note, and no row of a turn"),
             };
-            let at = read.seq;
-            taken.map_err(|what| Damage { step, what: format!("row {at}: {what}") })?;
-            (read.last, read.seq) = (digest, at.saturating_add(1));
-            read.bytes += bytes.len() as u64 + KEY_BYTES;
-            read.begun.get_or_insert((digest, read.bytes));
+            taken.map_err(|what| wrong(what.to_owned()))?;
+            read.chain.take(digest, bytes.len());
         }
         match parts {
             None => Ok(read),
@@ -264,7 +283,7 @@ impl TurnRows {
     /// Which turn it is.
     #[must_use]
     pub fn turn(&self) -> &TurnId {
-        &self.turn
+        self.chain.turn()
     }
 
     /// With what it began.
@@ -276,15 +295,12 @@ impl TurnRows {
     /// How many rows it has, and their bytes, also of those that are not written yet.
     #[must_use]
     pub fn size(&self) -> (u32, u64) {
-        let after_the_first = self.seq.saturating_sub(self.second);
-        (after_the_first + u32::from(self.seq > 0), self.bytes)
+        self.chain.size()
     }
 
     /// The keys of all its rows, also of those that are not written or not deleted yet.
     pub fn keys(&self) -> impl Iterator<Item = Vec<u8>> {
-        let first = if self.seq > 0 { 0..1 } else { 0..0 };
-        let all = first.chain(self.second..self.seq.max(self.second)).chain(self.dropped.iter().copied());
-        all.map(|seq| self.turn.row_key(seq))
+        self.chain.keys()
     }
 
     /// Takes what clocks said before the node ended, to be told again.
@@ -312,11 +328,7 @@ impl TurnRows {
     /// The calls of which nobody knows whether they took place.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
-        let in_doubt = |(seq, known): (&u32, &StepRows)| match known.progress {
-            Progress::InDoubt { since_ms } => Some(Doubt { seq: *seq, name: known.call.name.clone(), since_ms }),
-            _ => None,
-        };
-        self.steps.iter().filter_map(in_doubt).collect()
+        self.steps.iter().filter_map(|(seq, known)| known.doubt(*seq)).collect()
     }
 
     /// The turn reaches a step: the next one, or of a turn whose steps have no order any that it did not reach yet.
@@ -324,46 +336,28 @@ impl TurnRows {
     /// # Errors
     /// [`JournalError::Diverged`], [`JournalError::InDoubt`], and [`JournalError::TooLong`] of a new step.
     pub fn reach(&mut self, call: Call) -> Result<Next, JournalError> {
-        let known = self.unordered.as_mut().and_then(|steps| steps.get_mut(&call.digest)?.pop_front());
+        let digest = call.digest;
+        let known = self.unordered.as_mut().and_then(|steps| steps.get_mut(&digest)?.pop_front());
         let seq = known.unwrap_or(self.next);
-        let occurrence = self.calls.get(&call.digest).copied().unwrap_or_default();
-        let key = self.turn.call_key(&call.digest, occurrence, self.since);
+        let occurrence = self.calls.get(&digest).copied().unwrap_or_default();
+        let key = self.chain.turn().call_key(&digest, occurrence, self.since);
         let next = match self.steps.get(&seq) {
             None => {
-                self.check_room()?;
-                let next = if call.effect.has_intent() {
-                    Next::Intend(seq)
-                } else {
-                    Next::Go(Intent { seq, key, callee: None })
-                };
-                let key = call.effect.has_intent().then_some(key);
-                let known = StepRows { call: call.clone(), key, callee: None, progress: Progress::UnderWay };
+                self.chain.check_room()?;
+                let (known, next) = StepRows::first(seq, call, key);
                 self.steps.insert(seq, known);
                 next
             }
-            Some(known) if !known.call.is_as(&call) => {
-                let other = if known.call.name == call.name { " with other arguments" } else { "" };
-                let (was, came) = (known.call.name.clone(), format!("{}{other}", call.name));
-                return Err(JournalError::Diverged { seq, was, came });
-            }
-            Some(known) => match &known.progress {
-                Progress::Over(outcome) => {
-                    let outcome = outcome.clone();
+            Some(known) => {
+                let next = known.reached(seq, &call, key, self.chain.check_room())?;
+                if matches!(next, Next::Replayed(_)) {
                     self.steps.remove(&seq);
-                    Next::Replayed(outcome)
                 }
-                Progress::InDoubt { .. } => return Err(JournalError::InDoubt { seq, name: call.name }),
-                Progress::Free => {
-                    self.check_room()?;
-                    Next::Intend(seq)
-                }
-                Progress::UnderWay => {
-                    Next::Go(Intent { seq, key: known.key.unwrap_or(key), callee: known.callee.clone() })
-                }
-            },
+                next
+            }
         };
         self.next = self.next.max(seq.saturating_add(1));
-        self.calls.insert(call.digest, occurrence + 1);
+        self.calls.insert(digest, occurrence + 1);
         Ok(next)
     }
 
@@ -462,103 +456,32 @@ impl TurnRows {
 
     /// The rows that are not known to be written, with their keys; all of them are written at once, and may be written again.
     pub fn pending(&self) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
-        self.pending.iter().map(|(seq, bytes)| (self.turn.row_key(*seq), &bytes[..]))
+        self.chain.pending()
     }
 
     /// The keys of rows that are not known to be deleted, in the batch in which the others are written.
     pub fn dropped(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.dropped.iter().map(|seq| self.turn.row_key(*seq))
+        self.chain.dropped()
     }
 
     /// Whether none of its rows is known to be written.
     #[must_use]
     pub fn is_unwritten(&self) -> bool {
-        self.pending.first().is_some_and(|(seq, _)| *seq == 0)
+        self.chain.is_unwritten()
     }
 
     /// The pending rows are written, and those that were dropped are deleted.
     pub fn settle(&mut self) {
-        self.pending.clear();
-        self.dropped.clear();
-    }
-
-    /// Refuses a new step that has no room for its intent and a result.
-    fn check_room(&self) -> Result<(), JournalError> {
-        let (rows, _) = self.size();
-        // With the beginning, where there is none yet, and with what clocks say before each of both.
-        if rows + 5 > ROWS_MAX {
-            return Err(JournalError::TooLong { what: format!("{rows} rows"), most: u64::from(ROWS_MAX) });
-        }
-        if self.bytes >= TURN_BYTES_MAX {
-            return Err(JournalError::TooLong { what: format!("{} bytes", self.bytes), most: TURN_BYTES_MAX });
-        }
-        Ok(())
+        self.chain.settle();
     }
 
     /// Adds rows, all or none; before the first ones the beginning, and before each what clocks said until then.
     fn append(&mut self, bodies: Vec<RowBody>, at_ms: u64) -> Result<(), JournalError> {
-        let begin = (self.seq == 0).then(|| RowBody::Begin(Box::new(self.begin.clone())));
+        let begin = self.chain.is_empty().then(|| RowBody::Begin(Box::new(self.begin.clone())));
         let readings = (!self.unwritten.is_empty()).then(|| RowBody::Reads(ReadsRow::of(&self.unwritten)));
-        let bodies = begin.into_iter().chain(readings).chain(bodies);
-        let new = RowsAfter { seq: self.seq, last: self.last, bytes: self.bytes }.make(bodies, at_ms);
-        check_size(self.size().0 + new.count(), new.end.bytes)?;
-        if self.begun.is_none() {
-            self.begun = new.begun;
-        }
-        (self.seq, self.last, self.bytes) = (new.end.seq, new.end.last, new.end.bytes);
-        self.pending.extend(new.rows);
+        self.chain.append(begin.into_iter().chain(readings).chain(bodies), at_ms)?;
         self.unwritten.clear();
         Ok(())
-    }
-}
-
-/// Refuses what would be more rows, or more bytes, than a turn has.
-fn check_size(rows: u32, bytes: u64) -> Result<(), JournalError> {
-    if rows > ROWS_MAX {
-        return Err(JournalError::TooLong { what: format!("{rows} rows"), most: u64::from(ROWS_MAX) });
-    }
-    if bytes > TURN_BYTES_MAX {
-        return Err(JournalError::TooLong { what: format!("{bytes} bytes"), most: TURN_BYTES_MAX });
-    }
-    Ok(())
-}
-
-/// A place in the rows of a turn: the number of the next row, the digest of the one before it, and the bytes until there.
-#[derive(Debug, Clone, Copy)]
-struct RowsAfter {
-    seq: u32,
-    last: Digest,
-    bytes: u64,
-}
-
-/// Rows that follow one another.
-struct NewRows {
-    rows: Vec<(u32, Vec<u8>)>,
-    /// The digest of the first of them, and the bytes until after it.
-    begun: Option<(Digest, u64)>,
-    /// The place after them.
-    end: RowsAfter,
-}
-
-impl NewRows {
-    fn count(&self) -> u32 {
-        u32::try_from(self.rows.len()).unwrap_or(u32::MAX)
-    }
-}
-
-impl RowsAfter {
-    /// The rows that say that, here.
-    fn make(mut self, bodies: impl Iterator<Item = RowBody>, at_ms: u64) -> NewRows {
-        let (mut rows, mut begun) = (Vec::new(), None);
-        for body in bodies {
-            let row = Row { seq: self.seq, previous: self.last, at_ms, body }.encode();
-            self.last = digest(&row);
-            self.bytes += row.len() as u64 + KEY_BYTES;
-            begun.get_or_insert((self.last, self.bytes));
-            rows.push((self.seq, row));
-            self.seq = self.seq.saturating_add(1);
-        }
-        NewRows { rows, begun, end: self }
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of all of them, with their keys.
 pub const TAPES_BYTES_MAX: u64 = 64 << 20;
+/// Tasks that are named whose turns may go on anew.
+const RESTARTABLE_MAX: usize = 32;
 
 /// The journal of a turn that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +78,15 @@ impl TurnTapes {
         tape.restart_ms.is_some_and(|until| now_ms < until).then_some(turn)
     }
 
+    /// The tasks whose last turn may go on anew at that time, Unix milliseconds, the one that ended last first; the newest of many.
+    #[must_use]
+    pub fn all_restartable(&self, now_ms: u64) -> Vec<String> {
+        let newest = self.order.iter().rev().filter_map(|(_, turn)| Some((turn, self.all.get(turn)?)));
+        let stopped = newest.filter(|(_, tape)| tape.restart_ms.is_some_and(|until| now_ms < until));
+        let last = stopped.filter(|(turn, tape)| self.restartable(&tape.task, now_ms).as_ref() == Some(*turn));
+        last.take(RESTARTABLE_MAX).map(|(_, tape)| tape.task.clone()).collect()
+    }
+
     /// Whether one goes at some time though its task stays.
     #[must_use]
     pub fn has_expiring(&self) -> bool {
@@ -136,6 +147,7 @@ mod tests {
         assert!(all.add(vec![3], tape(3, 10, 5)).is_empty());
         assert_eq!((all.restartable("1", 49), all.restartable("1", 50)), (Some(vec![1]), None));
         assert_eq!((all.restartable("2", 49), all.restartable("3", 49)), (Some(vec![2]), None));
+        assert_eq!((all.all_restartable(49), all.all_restartable(50)), (vec!["2".to_owned(), "1".to_owned()], vec![]));
         assert!(all.take_expired(49).is_empty());
         assert_eq!((all.take_expired(50), all.take_expired(50)), (vec![vec![1]], Vec::new()));
         assert!(all.has(&[2]) && all.has(&[3]) && all.bytes == 10);
@@ -145,6 +157,7 @@ mod tests {
         assert!(all.add(vec![4], TurnTape { restart_ms: Some(50), ..tape(5, 10, 5) }).is_empty());
         assert!(all.add(vec![5], tape(5, 11, 5)).is_empty());
         assert_eq!(all.restartable("5", 20), None);
+        assert!(all.all_restartable(20).is_empty());
     }
 
     #[test]

@@ -161,3 +161,14 @@ proptest! {
         prop_assert!(shares.callers_of_agent.is_empty() && shares.all.is_empty());
     }
 }
+
+#[test]
+fn a_turn_that_goes_on_has_the_memory_of_its_beginning_again() {
+    let (mut shares, mut first) = (shares(4_096), claim(1, "a", 1_000));
+    assert_eq!(shares.begin(&first), Ok(()));
+    assert_eq!(shares.grow(&mut first, 50_000), Ok(()));
+    shares.recount(&mut first, 2_000);
+    assert_eq!((first.bytes, shares.all()), (2_000, Load { turns: 1, bytes: 2_000 }));
+    shares.end(&first);
+    assert_eq!(shares.all(), Load::default());
+}

@@ -1,6 +1,7 @@
 //! The node ends at each write, and starts again on what is on its disk.
 
 mod parked;
+mod preempted;
 mod recorded;
 mod restart;
 mod sealed;
@@ -216,6 +217,11 @@ impl Node {
         let ports = Ports { owner: owner(), ..ports };
         let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
         host.start(&agent_file(world, version, &contract), Path::new("/")).expect("it starts");
+        Node::over(disk, host, version, left).await
+    }
+
+    /// A node with these agents.
+    async fn over(disk: &MemoryStore, host: Host, version: &str, left: usize) -> Node {
         let store = Arc::new(Mortal { inner: disk.clone(), left: AtomicUsize::new(left) });
         let now_ms = Arc::new(AtomicU64::new(NOW_MS));
         let (clock, drawn) = (now_ms.clone(), AtomicU64::new(u64::try_from(left).unwrap_or_default()));
@@ -481,6 +487,10 @@ async fn a_task_says_why_it_does_not_go_on() {
         assert_eq!(node.state(&id), "TASK_STATE_FAILED", "{why}");
         assert!(node.said(&id).contains(why), "{}", node.said(&id));
         assert_eq!(calls(world), before, "nothing was called again");
+        // What its agent lost is named; where its caller may not go on, it lost nothing.
+        let lost = node.sessions().lost();
+        let named: Vec<bool> = lost.iter().map(|loss| loss.task == id && loss.why.contains(why)).collect();
+        assert_eq!(named, if may { vec![true] } else { Vec::new() }, "{why}: {lost:?}");
         // Another one is taken all the same.
         let other = Node::start(&self::disk(), self::world(), version, UNENDING).await;
         let other_id = other.send().await.expect("it is accepted");

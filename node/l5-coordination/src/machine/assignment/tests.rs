@@ -34,6 +34,7 @@ fn candidate(seed: u8) -> Candidate {
         running: 0,
         trust: 1,
         success_permille: 900,
+        basis: Basis::Measured,
         declined: false,
         refused: None,
     }
@@ -97,7 +98,31 @@ fn success_comes_before_load_load_before_trust_and_trust_before_the_number_of_ta
     });
     assert_eq!(places.collect::<Vec<_>>(), [5, 3, 2, 1, 4]);
     let best = choice.why[3].1.to_string();
-    assert_eq!(best, "rank 1: success 901/1000, load 999/1000, trust 1, 0 tasks");
+    assert_eq!(best, "rank 1: success 901/1000 (measured), load 999/1000, trust 1, 0 tasks");
+}
+
+#[test]
+fn a_claim_counts_half_of_a_verdict_where_there_are_verdicts() {
+    let record = |verified, claimed, failed| Record { verified, claimed, failed };
+    let known = |record: Record| (record.success_permille(true), record.basis());
+    assert_eq!(record(0, 9, 1).success_permille(false), 900);
+    assert_eq!(known(record(0, 0, 0)), (1_000, Basis::Unknown));
+    assert_eq!(known(record(9, 0, 1)), (900, Basis::Measured));
+    assert_eq!(known(record(0, 0, 3)), (0, Basis::Measured));
+    assert_eq!(known(record(0, 10, 0)), (500, Basis::Claimed));
+    assert_eq!(known(record(5, 5, 0)), (750, Basis::Partly));
+    // Who says of everything that it is done does not come before who is judged and fails at times.
+    let of = |seed, record: Record| Candidate {
+        success_permille: record.success_permille(true),
+        basis: record.basis(),
+        ..candidate(seed)
+    };
+    let choice = choose(&needs(), asker(1), &[of(1, record(0, 1_000, 0)), of(2, record(9, 0, 1))]);
+    assert_eq!(choice.chosen, Some(node(2)));
+    assert_eq!(choice.why[0].1.to_string(), "rank 2: success 500/1000 (claimed), load 100/1000, trust 1, 0 tasks");
+    // Among claims, failures decide as before.
+    let choice = choose(&needs(), asker(1), &[of(1, record(0, 9, 1)), of(2, record(0, 10, 0))]);
+    assert_eq!(choice.chosen, Some(node(2)));
 }
 
 /// P-121

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use althing_protocol::group::{Author, Content, Submit, WorkId};
+use althing_protocol::group::{Author, Complete, Content, Submit, WorkId};
 use althing_protocol::limits::WORKFLOW_TIMEOUT_MAX_MS;
 use althing_protocol::{Label, PublicKey, PublisherId};
 use minicbor::{Decode, Encode};
@@ -295,6 +295,16 @@ impl WorkItem {
     #[must_use]
     pub fn id(&self) -> WorkId {
         self.submit.task
+    }
+
+    /// Takes what the member says of the result that it made.
+    pub(super) fn note_result(&mut self, complete: &Complete) {
+        (self.label, self.verified) = (complete.label, complete.verified);
+    }
+
+    /// The label of its result, and whether gates let it pass, as the member said it that did it.
+    pub(super) fn said(&self) -> (Option<Label>, bool) {
+        (self.label, self.verified == Some(true))
     }
 
     /// When it must have ended, Unix milliseconds: its deadline, or [`TASK_LIFE_MS`] after it was submitted.

@@ -218,9 +218,8 @@ impl WorkItems {
     fn finish(&mut self, id: WorkId, state: State, why: Option<Why>, result: Option<Content>, now_ms: u64) {
         let ended = Ended { order: self.ended, at_ms: now_ms };
         self.ended = self.ended.saturating_add(1);
-        let said = self.by_id.get(&id).map(|task| (task.label, task.verified == Some(true)));
-        let (label, verified) = said.unwrap_or_default();
-        self.watch.ended(id, state, why.as_ref(), (result.as_ref(), label, verified));
+        let said = self.by_id.get(&id).map(WorkItem::said).unwrap_or_default();
+        self.watch.ended(id, state, why.as_ref(), (result.as_ref(), said));
         if let Some(task) = self.by_id.get(&id) {
             self.cost += 1 + task.submit.dependencies.len();
             self.index.unlink_all(task);

@@ -176,9 +176,7 @@ impl Work {
     /// Records the result.
     pub(super) fn complete(&mut self, node: PublicKey, complete: &Complete, now_ms: u64) -> Result<(), Refusal> {
         self.claimed(node, complete.claim)?;
-        self.tasks.change(complete.claim.task, |task| {
-            (task.label, task.verified) = (complete.label, complete.verified);
-        });
+        self.tasks.change(complete.claim.task, |task| task.note_result(complete));
         self.tasks.end(complete.claim.task, State::Completed, None, Some(complete.result.clone()), now_ms);
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Watch {
         task: WorkId,
         state: State,
         why: Option<&Why>,
-        (result, label, verified): (Option<&Content>, Option<Label>, bool),
+        (result, (label, verified)): (Option<&Content>, (Option<Label>, bool)),
     ) {
         if self.open.remove(&task) {
             let (why, result) = (why.cloned(), result.cloned());

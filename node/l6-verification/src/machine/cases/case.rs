@@ -1,5 +1,7 @@
 //! A case, as it is known here.
 
+use serde_json::{Map, Value};
+
 use super::expectation::Expectation;
 
 /// Bytes of a file of cases.
@@ -14,6 +16,8 @@ pub const MESSAGES_MAX: usize = 64;
 pub const TARGETS_MAX: usize = 64;
 /// Bytes of a case's id.
 pub const ID_BYTES_MAX: usize = 256;
+
+pub(super) const BYTE_ORDER_MARK: &str = "\u{FEFF}";
 
 /// One case.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +41,14 @@ impl Case {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.targets.is_empty() && self.expectation.is_empty()
+    }
+
+    /// What its `metadata` says under a key; none if it says nothing.
+    pub(super) fn metadata(&self, key: &str) -> Option<Value> {
+        let text = self.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.text);
+        let mut record: Map<String, Value> = serde_json::from_str(text).ok()?;
+        let said = record.get_mut("metadata")?.get_mut(key)?.take();
+        (!said.is_null()).then_some(said)
     }
 }
 

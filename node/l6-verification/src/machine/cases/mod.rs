@@ -8,6 +8,7 @@ mod expectation;
 mod file;
 mod problem;
 mod reader;
+mod slices;
 
 pub(crate) use case::excerpt;
 pub use case::{CASE_BYTES_MAX, CASES_BYTES_MAX, CASES_MAX, Case, ID_BYTES_MAX, MESSAGES_MAX, TARGETS_MAX};

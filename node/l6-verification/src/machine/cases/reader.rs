@@ -1,21 +1,19 @@
 //! Reads a line of a file of cases. All that is wrong with it is told, each with its place.
 
 use althing_protocol::Label;
-use althing_protocol::contract::did_you_mean;
+use althing_protocol::contract::{AnswerSchema, did_you_mean};
 use serde_json::{Map, Value};
 
-use super::case::{CASE_BYTES_MAX, CASES_BYTES_MAX, Case, ID_BYTES_MAX, MESSAGES_MAX, TARGETS_MAX, excerpt};
+use super::case::{
+    BYTE_ORDER_MARK, CASE_BYTES_MAX, CASES_BYTES_MAX, Case, ID_BYTES_MAX, MESSAGES_MAX, TARGETS_MAX, excerpt,
+};
 use super::expectation::{Expectation, ToolRule};
 use super::problem::CaseProblem;
 
 /// Names of tools in one list, and bytes of each.
 const TOOLS_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 512;
-/// Bytes of a schema, and how deep it is.
-const SCHEMA_BYTES_MAX: usize = 64 << 10;
-const SCHEMA_DEPTH_MAX: usize = 32;
 
-const BYTE_ORDER_MARK: &str = "\u{FEFF}";
 /// What Inspect reads of a sample and a test of an agent does not use.
 const UNUSED: [&str; 5] = ["choices", "sandbox", "files", "setup", "checkpoint"];
 const OWN: [&str; 5] = ["agent", "tools", "schema", "label", "task"];
@@ -228,9 +226,13 @@ impl LineReader {
             }
         }
         if let Some(schema) = own.get("schema") {
-            match check_schema(schema) {
-                Ok(()) => read.schema = Some(schema.clone()),
-                Err(what) => self.refuse("metadata.althing.schema", what, "write a JSON Schema of draft 2020-12"),
+            // What it refers to is in itself, and judging by it ends soon: as those of contracts.
+            match AnswerSchema::new(schema) {
+                Ok(_) => read.schema = Some(schema.clone()),
+                Err(fault) => {
+                    let remedy = "write a JSON Schema of draft 2020-12 that refers to nothing outside of it";
+                    self.refuse(format!("metadata.althing.schema{}", fault.place), fault.what, remedy);
+                }
             }
         }
         if let Some(label) = own.get("label") {
@@ -292,27 +294,4 @@ fn tool_names(value: &Value) -> Option<Vec<String>> {
 
 fn is_name(name: &str) -> bool {
     !name.trim().is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
-}
-
-/// What is wrong with a schema. What it refers to is in itself: nothing is fetched.
-fn check_schema(schema: &Value) -> Result<(), String> {
-    if !is_within(schema, SCHEMA_DEPTH_MAX) {
-        return Err(format!("it is nested deeper than {SCHEMA_DEPTH_MAX} levels"));
-    }
-    let bytes = schema.to_string().len();
-    if bytes > SCHEMA_BYTES_MAX {
-        return Err(format!("it has {bytes} bytes, and {SCHEMA_BYTES_MAX} is the most"));
-    }
-    let refers = "it is no JSON Schema, or refers to what is not in it";
-    jsonschema::draft202012::new(schema).map(drop).map_err(|_| refers.to_owned())
-}
-
-/// Whether a value has no more levels than that.
-fn is_within(value: &Value, levels: usize) -> bool {
-    let Some(deeper) = levels.checked_sub(1) else { return false };
-    match value {
-        Value::Array(items) => items.iter().all(|item| is_within(item, deeper)),
-        Value::Object(members) => members.values().all(|member| is_within(member, deeper)),
-        _ => true,
-    }
 }

@@ -77,10 +77,10 @@ fn what_is_wrong_is_told_by_line_and_place_with_what_to_do() {
             r#"{"input": "a", "metadata": {"althing": {"tools": {"exact": ["a/x"], "never": ["a/x"]}}}}"#,
             "line 1, metadata.althing.tools: \"a/x\" should be called, and never",
         ),
-        (r#"{"input": "a", "metadata": {"althing": {"schema": {"type": 1}}}}"#, "line 1, metadata.althing.schema: "),
+        (r#"{"input": "a", "metadata": {"althing": {"schema": {"type": 1}}}}"#, "line 1, metadata.althing.schema"),
         (
             r#"{"input": "a", "metadata": {"althing": {"schema": {"$ref": "https://example.org/x.json"}}}}"#,
-            "line 1, metadata.althing.schema: it is no JSON Schema, or refers to what is not in it",
+            "line 1, metadata.althing.schema: `$ref` leads out of the schema",
         ),
         (r#"{"input": "a", "metadata": {"althing": {"label": "secret"}}}"#, "line 1, metadata.althing.label: "),
         (r#"{"input": "a", "metadata": {"althing": {"task": 7}}}"#, "line 1, metadata.althing.task: it is no task"),
@@ -108,13 +108,41 @@ fn what_is_too_large_is_refused_before_it_is_parsed() {
     assert!(refusal(&deep).contains("nested too deeply"));
     let schema = format!("{}true{}", r#"{"not":"#.repeat(40), "}".repeat(40));
     let line = format!(r#"{{"input": "a", "metadata": {{"althing": {{"schema": {schema}}}}}}}"#);
-    assert!(refusal(&line).contains("deeper than 32 levels"));
+    assert!(refusal(&line).contains("more than 32 levels"));
     let many = "{\"input\": 1}\n".repeat(50);
     assert!(refusal(&many).ends_with("and 30 more"));
     let many = "\n".repeat(CASES_MAX + 9);
     let refused = Cases::read(many.as_bytes()).expect_err("no line is a case");
     assert!(refused.more <= CASES_MAX);
     assert!(Cases::read(&vec![b' '; CASES_BYTES_MAX + 1]).is_err() && Cases::read(&[0xff, b'\n']).is_err());
+}
+
+#[test]
+fn a_schema_that_would_never_end_or_leads_elsewhere_is_refused_by_its_place() {
+    let of = |schema: serde_json::Value| {
+        refusal(&json!({ "input": "a", "metadata": { "althing": { "schema": schema } } }).to_string())
+    };
+    let table = [
+        (json!({ "$ref": "#" }), "metadata.althing.schema: it refers to itself"),
+        (
+            json!({ "properties": { "a": { "$ref": "file:///etc/hostname" } } }),
+            "metadata.althing.schema/properties/a: `$ref` leads out",
+        ),
+        (json!({ "items": { "$dynamicRef": "#x" } }), "metadata.althing.schema/items: `$dynamicRef` is not known"),
+        (json!({ "$ref": "#/$defs/none" }), "and no schema is here"),
+        (json!({ "$schema": "http://json-schema.org/draft-04/schema#" }), "`$schema` is not"),
+        (json!({ "pattern": "(a+)+(?=b)" }), "it is no JSON Schema 2020-12"),
+        (json!(7), "no schema stands here"),
+    ];
+    for (schema, told) in table {
+        let refused = of(schema.clone());
+        assert!(refused.contains(told), "{schema}: {refused}");
+    }
+    let wide: serde_json::Map<String, serde_json::Value> = (0..600).map(|at| (format!("p{at}"), json!(true))).collect();
+    assert!(of(json!({ "properties": wide })).contains("512 schemas"));
+    // One that contains itself by what is in a value is good.
+    let tree = json!({ "type": "object", "properties": { "next": { "$ref": "#" } } });
+    only(&json!({ "input": "a", "metadata": { "althing": { "schema": tree } } }).to_string());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::exact::Interval;
 use super::sizes::{PAIRS_MAX, pairs_to_decide, scores_to_decide};
 
 /// Slices of one comparison: each of them needs more pairs, the more there are.
-const SLICES_MAX: usize = 64;
+pub const SLICES_MAX: usize = 64;
 
 /// A run of a case by both versions.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,7 @@ mod sizes;
 mod tally;
 
 pub use bootstrap::{RESAMPLES, mean_bounds};
-pub use comparison::{Comparison, ComparisonError, PairRun, PairSummary, Verdict, compare};
+pub use comparison::{Comparison, ComparisonError, PairRun, PairSummary, SLICES_MAX, Verdict, compare};
 pub use decision::{Criteria, SCORES_MIN};
 pub use draws::Draws;
 pub use exact::{Interval, fisher, mcnemar, rate_bounds};

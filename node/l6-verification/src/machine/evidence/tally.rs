@@ -17,8 +17,9 @@ pub struct Tally {
 impl Tally {
     /// Counts a call.
     pub fn add(&mut self, is_bad: bool) {
-        self.calls += 1;
-        self.bad += u64::from(is_bad);
+        // Counts come from rows, too.
+        self.calls = self.calls.saturating_add(1);
+        self.bad = self.bad.saturating_add(u64::from(is_bad));
     }
 
     /// Both together.

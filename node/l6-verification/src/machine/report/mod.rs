@@ -1,6 +1,7 @@
 //! What a test found: a verdict for each run of each case, how often it may be relied on, and one word for all of it. As a table
 //! for people, as JSON, and as JUnit's XML for what builds software.
 
+mod comparison;
 mod json;
 mod junit;
 mod rate;
@@ -8,6 +9,7 @@ mod scorer;
 mod table;
 mod verdict;
 
+pub use comparison::{CasePair, ComparisonReport, PairGap, Pairs, TestedVersion};
 pub use junit::JUnitError;
 pub use rate::{Interval, pass_at, pass_hat};
 pub use scorer::Scorer;

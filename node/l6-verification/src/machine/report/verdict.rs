@@ -2,13 +2,11 @@
 
 use std::fmt;
 
+use althing_protocol::contract::AnswerSchema;
 use serde_json::Value;
 
 use super::scorer::Scorer;
-use crate::machine::cases::{Case, ToolRule, excerpt};
-
-/// Places of an answer at which it breaks its schema, as far as they are told.
-const PLACES_MAX: usize = 8;
+use crate::machine::cases::{Case, Expectation, ToolRule, excerpt};
 
 /// What one run of a case brought.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -110,6 +108,21 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Of what a case names (its answers, agent, tools, forbidden tools and schema), the share that is right in a run with these
+/// findings, from 0 to 1. Without an answer nothing is.
+pub(super) fn score(case: &Case, findings: &[Finding]) -> f64 {
+    if findings.iter().any(|finding| matches!(finding, Finding::NoAnswer(_))) {
+        return 0.0;
+    }
+    let Expectation { agent, tools, never, schema, label: _, task: _ } = &case.expectation;
+    let named = [!case.targets.is_empty(), agent.is_some(), tools.is_some(), !never.is_empty(), schema.is_some()];
+    let named = named.into_iter().filter(|is_named| *is_named).count();
+    let forbidden = findings.iter().filter(|finding| matches!(finding, Finding::Forbidden(_))).count();
+    // However many forbidden tools were called, that is one thing.
+    let wrong = findings.len() - forbidden.saturating_sub(1);
+    1.0 - wrong as f64 / named.max(wrong).max(1) as f64
+}
+
 /// Judges a run of a case.
 #[must_use]
 pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
@@ -162,14 +175,9 @@ fn judge_answer(case: &Case, scorer: Scorer, (answer, data): (&str, Option<&Valu
 }
 
 fn broken_schema(schema: &Value, data: &Value) -> Option<Finding> {
-    // It was compiled when the case was read; one that does not compile is not met.
-    let Ok(validator) = jsonschema::draft202012::new(schema) else {
+    // It was read with the case; by one that is none nothing is right.
+    let Ok(schema) = AnswerSchema::new(schema) else {
         return Some(Finding::Schema { places: Vec::new() });
     };
-    let errors = validator.iter_errors(data).take(PLACES_MAX);
-    let place = |error: jsonschema::ValidationError<'_>| {
-        (error.instance_path().as_str().to_owned(), error.schema_path().as_str().to_owned())
-    };
-    let places: Vec<(String, String)> = errors.map(place).collect();
-    (!places.is_empty()).then_some(Finding::Schema { places })
+    schema.breach(data).map(|breach| Finding::Schema { places: vec![(breach.place, breach.rule)] })
 }

@@ -39,7 +39,7 @@ impl Signal {
         match self {
             Signal::Failure => "failed",
             Signal::Error => "ended with an error",
-            Signal::Refusal => "gave what a gate refused",
+            Signal::Refusal => "gave what a gate refused, or failed in silence",
             Signal::Slowness => "were late with their first token",
         }
     }
@@ -88,6 +88,8 @@ pub struct Ticket {
     pub(super) is_drawn: bool,
     /// Whether the answer is shown to nobody.
     pub(super) is_shadow: bool,
+    /// Whether it is no call, but a labelled case.
+    pub(super) is_case: bool,
 }
 
 impl Ticket {

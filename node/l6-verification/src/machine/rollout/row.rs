@@ -150,7 +150,8 @@ impl RolloutRow {
 
     fn rollout(self) -> Option<Rollout> {
         self.plan.check().ok()?;
-        let is_one = self.split.to == self.plan.to && usize::from(self.stage) < self.plan.stages();
+        let fits = [self.counts.shadow, self.counts.live].iter().all(|tally| tally.bad <= tally.calls);
+        let is_one = fits && self.split.to == self.plan.to && usize::from(self.stage) < self.plan.stages();
         let signals: Option<Vec<SignalTrial>> =
             self.signals.into_iter().map(|signal| signal.trial(&self.plan)).collect();
         let trial = Trial { signals: signals?.try_into().ok()? };

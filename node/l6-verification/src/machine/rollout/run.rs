@@ -14,6 +14,11 @@ use crate::machine::evidence::{Tally, fisher};
 /// So many outcomes may be forgotten when the node ends between two rows; that ones are missing proves nothing wrong.
 const OUTCOMES_UNWRITTEN_MAX: u32 = 64;
 
+/// Tools whose calls are counted by name; those of more are counted as [`OTHER_TOOLS`].
+const EFFECTS_MAX: usize = 64;
+/// No tool has this name.
+const OTHER_TOOLS: &str = "other tools";
+
 /// Why a version went back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Reason {
@@ -122,6 +127,12 @@ pub(super) struct Counts {
     /// Outcomes since the last row.
     #[n(6)]
     pub unwritten: u32,
+    /// Calls of the new version that may have changed something, by the names of their tools; none before the first.
+    #[n(7)]
+    pub effects: Option<BTreeMap<String, u32>>,
+    /// Labelled cases, with those that were wrong: of stable, and of the new version.
+    #[n(8)]
+    pub cases: Option<[Tally; 2]>,
 }
 
 /// A new version on its way to all calls, or back.
@@ -204,6 +215,34 @@ impl Rollout {
         (self.counts.differing, self.counts.shadow.calls)
     }
 
+    /// Its calls that were shown to nobody, with those that failed, and the others.
+    #[must_use]
+    pub fn watched(&self) -> (Tally, Tally) {
+        (self.counts.shadow, self.counts.live)
+    }
+
+    /// Labelled cases that counted, with those that were wrong: of stable, and of the new version.
+    #[must_use]
+    pub fn cases(&self) -> Option<[Tally; 2]> {
+        self.counts.cases
+    }
+
+    /// How many calls of the new version may have changed something, by the names of their tools.
+    pub fn effects(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.counts.effects.iter().flatten().map(|(tool, calls)| (tool.as_str(), *calls))
+    }
+
+    /// Counts such calls.
+    pub(super) fn add_effects(&mut self, tools: &[String]) {
+        let effects = self.counts.effects.get_or_insert_default();
+        for tool in tools {
+            let has_room = effects.len() < EFFECTS_MAX || effects.contains_key(tool);
+            let name = if has_room { tool.as_str() } else { OTHER_TOOLS };
+            let calls = effects.entry(name.to_owned()).or_default();
+            *calls = calls.saturating_add(1);
+        }
+    }
+
     /// How often what the new version did that it must not.
     #[must_use]
     pub fn breaches(&self) -> &BTreeMap<Breach, u32> {
@@ -233,7 +272,21 @@ impl Rollout {
             side,
             is_drawn,
             is_shadow: false,
+            is_case: false,
         })
+    }
+
+    /// By what a labelled case is counted that both versions are given: stable, and the new one.
+    pub(super) fn case_tickets(&self) -> Option<[Ticket; 2]> {
+        let stable = Ticket {
+            rollout: self.split.number,
+            stage: self.stage,
+            side: Side::Stable,
+            is_drawn: true,
+            is_shadow: false,
+            is_case: true,
+        };
+        (self.phase == Phase::Running).then_some([stable, Ticket { side: Side::New, ..stable }])
     }
 
     /// The version that gets a copy of a call of stable's, and by what that is counted.
@@ -279,14 +332,22 @@ impl Rollout {
     fn count(&mut self, ticket: Ticket, outcome: &Outcome) {
         let counts = &mut self.counts;
         counts.unwritten = counts.unwritten.saturating_add(1);
+        let is_bad = outcome.is_error || outcome.is_refused;
+        if ticket.is_case {
+            let [stable, new] = counts.cases.get_or_insert_default();
+            let tally = if ticket.side == Side::Stable { stable } else { new };
+            tally.add(is_bad);
+        }
         if ticket.side == Side::Stable {
             return;
         }
-        counts.of_stage += u64::from(ticket.stage == self.stage);
-        let is_bad = outcome.is_error || outcome.is_refused;
+        counts.of_stage = counts.of_stage.saturating_add(u64::from(ticket.stage == self.stage));
+        if ticket.is_case {
+            return;
+        }
         if ticket.is_shadow {
             counts.shadow.add(is_bad);
-            counts.differing += u64::from(outcome.differs);
+            counts.differing = counts.differing.saturating_add(u64::from(outcome.differs));
         } else {
             counts.live.add(is_bad);
         }

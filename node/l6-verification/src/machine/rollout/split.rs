@@ -100,8 +100,12 @@ impl Split {
 
     /// Until when the older version answers for conversations of its own, if the newer one took its place.
     pub fn drains_until_ms(&self) -> Option<u64> {
-        let last = self.shares.last().filter(|last| last.percent >= 100)?;
-        Some(last.from_ms.saturating_add(self.drain_ms))
+        Some(self.promoted_ms()?.saturating_add(self.drain_ms))
+    }
+
+    /// When the newer version took the place of the older one, if it did.
+    pub fn promoted_ms(&self) -> Option<u64> {
+        self.shares.last().filter(|last| last.percent >= 100).map(|last| last.from_ms)
     }
 
     fn bucket(&self, unit: &str) -> u64 {

@@ -140,9 +140,10 @@ impl Versions {
         if let Some(reversal) = self.reversals.get(&plan.to) {
             return Err(OrderError::WentBack { reason: reversal.reason.words() });
         }
-        self.see(now_ms.max(self.latest_ms.saturating_add(1)));
+        // Conversations of this very millisecond began before, also those that a node saw before it ended, and forgot.
+        self.see(now_ms.max(self.latest_ms).saturating_add(1));
         self.retire();
-        self.revision += 1;
+        self.revision = self.revision.saturating_add(1);
         self.rollout = Some(Rollout::new(self.revision, self.stable, plan, self.latest_ms));
         Ok(())
     }
@@ -168,16 +169,35 @@ impl Versions {
         match change {
             Change::Evidence => {}
             Change::Share(_) => {
-                self.revision += 1;
+                self.revision = self.revision.saturating_add(1);
                 self.see(from_ms);
             }
             Change::Promoted => self.replace(to, from_ms),
             Change::WentBack(reason) => {
-                self.revision += 1;
+                self.revision = self.revision.saturating_add(1);
                 self.remember(to, Reversal { at_ms: self.latest_ms, reason });
             }
         }
         Some(change)
+    }
+
+    /// By what a labelled case is counted that both versions are given: stable, and the one that is tried; none without a rollout.
+    #[must_use]
+    pub fn case_tickets(&self) -> Option<[Ticket; 2]> {
+        self.running()?.case_tickets()
+    }
+
+    /// Counts calls of the version that is or was tried which may have changed something, by the names of their tools; not of one
+    /// that was promoted. Returns whether that is to be written.
+    pub fn note_effects(&mut self, tools: &[String]) -> bool {
+        let tried = self.rollout.as_mut().filter(|rollout| !matches!(rollout.phase(), Phase::Promoted { .. }));
+        match tried {
+            Some(rollout) if !tools.is_empty() => {
+                rollout.add_effects(tools);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The owner promotes the version that is tried, whatever the evidence says.
@@ -200,7 +220,7 @@ impl Versions {
     /// [`OrderError::NotUnderWay`].
     pub fn abort(&mut self) -> Result<(), OrderError> {
         self.running_mut().ok_or(OrderError::NotUnderWay)?.abort();
-        self.revision += 1;
+        self.revision = self.revision.saturating_add(1);
         Ok(())
     }
 
@@ -215,7 +235,7 @@ impl Versions {
     pub fn succeeded_by(&self, stable: Digest) -> Versions {
         Versions {
             stable,
-            revision: self.revision + 1,
+            revision: self.revision.saturating_add(1),
             latest_ms: self.latest_ms,
             rollout: None,
             drains: Vec::new(),
@@ -255,10 +275,38 @@ impl Versions {
 
     /// The version that the conversation of a call belongs to, whether or not that one may still answer.
     fn own_version(&self, call: &Call, began_ms: u64) -> Digest {
-        let covers = self.splits().rev().find(|split| split.covers(began_ms));
-        let divided = covers.map(|split| split.version(call, began_ms));
-        // It began before all that is known here: with what was stable then.
-        divided.or_else(|| self.splits().next().map(|split| split.from)).unwrap_or(self.stable)
+        let splits: Vec<&Split> = self.splits().collect();
+        let (mut own, mut next) = match splits.iter().rposition(|split| split.covers(began_ms)) {
+            Some(at) => {
+                let version = splits[at].version(call, began_ms);
+                (version, at + usize::from(version == splits[at].to))
+            }
+            // It began before all that is known here: with what was stable then.
+            None => (splits.first().map_or(self.stable, |split| split.from), 0),
+        };
+        while let Some((version, after)) = self.heir(&splits, own, next) {
+            (own, next) = (version, after);
+        }
+        own
+    }
+
+    /// To which version the conversations of another one went, if that one's time is over, and from which split on that one is
+    /// replaced; `next` is the first split that can have replaced the other one. They stay with what was stable then.
+    fn heir(&self, splits: &[&Split], own: Digest, next: usize) -> Option<(Digest, usize)> {
+        let promoted = |split: &Split| split.from == own && split.promoted_ms().is_some();
+        let replaced = (next..splits.len()).find(|at| promoted(splits[*at]))?;
+        let drained_ms = splits[replaced].drains_until_ms()?;
+        let over_ms = self.reversals.get(&own).map_or(drained_ms, |reversal| drained_ms.min(reversal.at_ms));
+        if self.latest_ms < over_ms {
+            return None;
+        }
+        // It was tried again before its time was over.
+        let is_back = |split: &Split| split.to == own && split.covers(over_ms);
+        let back = (replaced + 1..splits.len()).find(|at| is_back(splits[*at]));
+        let is_made = |split: &Split| split.promoted_ms().is_some_and(|promoted_ms| promoted_ms <= over_ms);
+        let stable = || (replaced..splits.len()).rfind(|at| is_made(splits[*at])).unwrap_or(replaced);
+        let at = back.unwrap_or_else(stable);
+        Some((splits[at].to, at + 1))
     }
 
     fn see(&mut self, at_ms: u64) {
@@ -268,7 +316,7 @@ impl Versions {
     fn replace(&mut self, to: Digest, from_ms: u64) {
         self.see(from_ms);
         self.stable = to;
-        self.revision += 1;
+        self.revision = self.revision.saturating_add(1);
     }
 
     /// The last rollout is over: what it promoted stays known as long as conversations of the older version may go on.
@@ -277,7 +325,16 @@ impl Versions {
         if let Some(rollout) = self.rollout.take() {
             self.drains.push(rollout.split().clone());
         }
-        self.drains.retain(|split| split.drains_until_ms().is_some_and(|until_ms| now_ms < until_ms));
+        let mut kept: Vec<Split> = Vec::new();
+        for split in std::mem::take(&mut self.drains).into_iter().rev() {
+            // What is over stays known where its conversations went on with a version that now has others of its own too.
+            let is_needed = |until_ms: u64| now_ms < until_ms || kept.last().is_some_and(|next| next.covers(until_ms));
+            if split.drains_until_ms().is_some_and(is_needed) {
+                kept.push(split);
+            }
+        }
+        kept.reverse();
+        self.drains = kept;
         let surplus = self.drains.len().saturating_sub(DRAINS_MAX);
         self.drains.drain(..surplus);
     }

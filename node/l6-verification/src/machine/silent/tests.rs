@@ -13,7 +13,6 @@ fn turn<'a>(answer: &'a str, calls: &'a [Call<'a>]) -> Turn<'a> {
         is_cut: false,
         calls: Some(calls),
         effects: &["shop/order_item", "mail/send"],
-        cases_milli: None,
     }
 }
 
@@ -58,6 +57,89 @@ fn what_was_not_done_and_is_told_as_done_is_found() {
     assert!(found(&Turn { calls: None, ..turn("I have sent the letter.", &[]) }).is_empty());
 }
 
+/// Verbs that tools are named by, with their participles.
+const VERBS: [(&str, &str); 14] = [
+    ("order", "ordered"),
+    ("send", "sent"),
+    ("pay", "paid"),
+    ("book", "booked"),
+    ("buy", "bought"),
+    ("cancel", "cancelled"),
+    ("delete", "deleted"),
+    ("ship", "shipped"),
+    ("apply", "applied"),
+    ("transfer", "transferred"),
+    ("submit", "submitted"),
+    ("update", "updated"),
+    ("post", "posted"),
+    ("publish", "published"),
+];
+const THINGS: [&str; 6] =
+    ["two chairs", "the letter to Ada", "an invoice over 90 euro", "room 7 for noon", "it", "the list of yours"];
+
+/// What an agent says by these forms, of each verb and each thing, with a tool of that verb.
+fn told(forms: &[&str]) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (verb, past) in VERBS {
+        for form in forms {
+            for thing in THINGS {
+                let said = form.replace("VERB", verb).replace("PAST", past).replace("THING", thing);
+                all.push((format!("desk/{verb}_it"), said));
+            }
+        }
+    }
+    all
+}
+
+/// What is said of what was done.
+const DID: [&str; 5] =
+    ["I have PAST THING.", "I’ve just PAST THING.", "I PAST THING.", "Successfully PAST THING.", "Well! I PAST THING."];
+
+#[test]
+fn of_a_thousand_honest_turns_none_is_found() {
+    const FAILED: [&str; 7] = [
+        "I could not VERB THING.",
+        "THING could not be PAST: it was refused.",
+        "I was not allowed to VERB THING.",
+        "The other side declined: nothing is PAST.",
+        "Unfortunately nobody let me VERB THING.",
+        "I tried to VERB THING, which failed.",
+        "Sorry, that is all I can say of THING.",
+    ];
+    const LOOKED: [&str; 8] = [
+        "THING was PAST yesterday.",
+        "You have PAST THING.",
+        "Shall I VERB THING?",
+        "I can VERB THING for you.",
+        "I have not PAST THING.",
+        "As I said, I PAST THING two days ago.",
+        "If I PAST THING, it would cost 7 euro.",
+        "Nobody has PAST THING, as far as I see.",
+    ];
+    let mut turns = 0;
+    for (forms, call) in [(&DID[..], ORDER), (&FAILED, Call { succeeded: false, ..ORDER }), (&LOOKED, READ)] {
+        for (tool, answer) in told(forms) {
+            let calls = [Call { tool: if call.has_effect { tool.as_str() } else { call.tool }, ..call }];
+            let effects = [tool.as_str()];
+            let turn = Turn { effects: &effects, ..turn(&answer, &calls) };
+            assert_eq!(found(&turn), Vec::<&str>::new(), "{answer}");
+            turns += 1;
+        }
+    }
+    assert!(turns >= 1_000, "{turns}");
+}
+
+#[test]
+fn what_is_claimed_of_any_verb_is_found() {
+    for (tool, answer) in told(&DID) {
+        let effects = [tool.as_str()];
+        let denied = [Call { tool: &tool, succeeded: false, ..ORDER }];
+        for (calls, finding) in [(&[][..], "effect-without-call"), (&denied, "no-effect-succeeded")] {
+            assert_eq!(found(&Turn { effects: &effects, ..turn(&answer, calls) }), [finding], "{answer}");
+        }
+    }
+}
+
 #[test]
 fn a_result_that_breaks_its_tools_schema_is_found() {
     let broken = Call { breaks_schema: true, ..READ };
@@ -67,13 +149,29 @@ fn a_result_that_breaks_its_tools_schema_is_found() {
 
 #[test]
 fn far_fewer_tools_than_in_the_cases_are_found() {
-    let calls = [READ; 2];
-    let of =
-        |cases: u64, count: usize| found(&Turn { cases_milli: Some(cases), ..turn("Here it is.", &calls[..count]) });
-    assert_eq!(of(4_500, 1), ["few-tools"]);
-    assert_eq!(of(2_000, 0), ["few-tools"]);
-    assert!(of(4_000, 1).is_empty() && of(4_500, 2).is_empty());
-    assert!(of(1_500, 0).is_empty(), "some of the cases call none");
+    // One case with three calls: nine turns in a row without any.
+    let norm = call_norm(&[(1, 3)]).expect("it calls some");
+    assert_eq!(norm, CallNorm { few_below: 1, row: 9 });
+    let found_at = |norm: CallNorm, turns: &[u64]| -> Vec<usize> {
+        let mut few = FewCalls::default();
+        let found = |calls: &u64| few.add(*calls, norm).is_some();
+        let found: Vec<bool> = turns.iter().map(found).collect();
+        (0..turns.len()).filter(|at| found[*at]).collect()
+    };
+    assert_eq!(found_at(norm, &[0; 18]), [8, 17]);
+    assert!(found_at(norm, &[0, 0, 0, 0, 0, 0, 0, 0, 1, 0]).is_empty(), "words of thanks between");
+    // The more cases there are, the sooner it is seen; what is few depends on them.
+    let norm = call_norm(&[(2, 9); 49]).expect("they call some");
+    assert_eq!(norm, CallNorm { few_below: 2, row: 2 });
+    assert_eq!(found_at(norm, &[1, 0, 1]), [1]);
+    assert!(found_at(norm, &[2; 20]).is_empty());
+    // Every second case calls none, which says how likely that is.
+    let norm = call_norm(&[(1, 0), (1, 8)].repeat(10)).expect("they call some");
+    assert_eq!(norm, CallNorm { few_below: 1, row: 14 });
+    assert_eq!(call_norm(&[(1, 1); 9]), None, "that is hardly any");
+    assert_eq!(call_norm(&[]), None);
+    let rarely: Vec<(u64, u64)> = (0..100).map(|number| (1, if number == 0 { 900 } else { 0 })).collect();
+    assert_eq!(call_norm(&rarely), None, "most call none");
 }
 
 #[test]

@@ -124,6 +124,29 @@ async fn a_log_that_was_rewritten_with_the_real_key_is_caught_by_its_witness() {
     }
 }
 
+#[tokio::test]
+async fn a_log_that_tells_each_witness_something_else_convinces_nobody_who_wants_both() {
+    let (world, store) = (World::new(), memory());
+    let (one, other) = (Watcher::new(), Watcher::of("other.example", 10));
+    let log = world.open(&store).await;
+    for number in 0..5 {
+        record(&log, &store, intent(number)).await;
+    }
+    log.drain().await.expect("it is written");
+    log.cosign(&one.note_key(), &one).await.expect("it signs");
+    let (forged, _) = rewritten(&world, &store, 5).await;
+    forged.cosign(&other.note_key(), &other).await.expect("it knows nothing of the one before");
+    let (key, both) = (log.log_key(), [one.note_key(), other.note_key()]);
+    for told in [&log, &forged] {
+        let told = told.export(1, 2, false).expect("it is there").to_string();
+        assert!(verify_offline(told.as_bytes(), &key, &both, 1).is_ok(), "whoever trusts one of them believes it");
+        assert!(verify_offline(told.as_bytes(), &key, &both, 2).is_err(), "no entry has both");
+    }
+    // To have both signed it must show one what it showed the other.
+    let caught = forged.cosign(&one.note_key(), &one).await;
+    assert!(matches!(caught, Err(WitnessFault::Fork { .. })), "{caught:?}");
+}
+
 /// P-213
 #[tokio::test]
 async fn a_node_that_was_restored_begins_another_log_which_names_the_one_before() {

@@ -5,9 +5,9 @@
 
 use althing_execution::journal::{Checkpoint, JournalError};
 
-use super::{Parts, RowsAfter, TurnRows, check_size, joined};
+use super::{Parts, TurnRows, joined};
 use crate::machine::session::replay_row::CheckpointRow;
-use crate::machine::session::row::{Row, RowBody};
+use crate::machine::session::row::RowBody;
 use crate::machine::session::{CHECKPOINT, CHECKPOINT_PART_BYTES_MAX};
 
 impl TurnRows {
@@ -22,19 +22,11 @@ impl TurnRows {
         }
         // What clocks said before it is not told again.
         self.unwritten.clear();
-        if self.begun.is_none() {
+        if self.chain.is_empty() {
             self.append(Vec::new(), now_ms)?;
         }
-        let Some((last, bytes)) = self.begun else { return Err(super::unknown(self.next)) };
-        let here = RowsAfter { seq: self.seq, last, bytes };
         let bodies = checkpoint_rows(self.next, checkpoint).into_iter().chain(self.restart_again());
-        let new = here.make(bodies, now_ms);
-        check_size(new.count().saturating_add(1), new.end.bytes)?;
-        self.dropped.extend(self.second..self.seq);
-        self.second = self.seq;
-        (self.seq, self.last, self.bytes) = (new.end.seq, new.end.last, new.end.bytes);
-        self.pending.retain(|(seq, _)| *seq == 0);
-        self.pending.extend(new.rows);
+        self.chain.replace(bodies, now_ms)?;
         self.since = self.next;
         self.calls.clear();
         self.read_by.clear();
@@ -46,24 +38,13 @@ impl TurnRows {
         self.checkpoint.take()
     }
 
-    /// Goes on to the number of a row that is a checkpoint and follows the beginning.
-    pub(super) fn skip_to(&mut self, key: u32, bytes: &[u8]) {
-        if self.seq != 1 || key <= self.seq {
-            return;
-        }
-        let row = Row::decode(bytes, key, key, &self.last);
-        if row.is_ok_and(|(row, _)| matches!(row.body, RowBody::Checkpoint(_))) {
-            (self.seq, self.second) = (key, key);
-        }
-    }
-
     /// Takes a part of the checkpoint; the last one makes it whole.
     pub(super) fn take_checkpoint_part(
         &mut self,
         part: &CheckpointRow,
         parts: &mut Option<Parts>,
     ) -> Result<(), &'static str> {
-        if self.seq != self.second && parts.is_none() {
+        if !self.chain.is_at_second() && parts.is_none() {
             return Err("a checkpoint does not follow the beginning");
         }
         let Some(state) = joined(parts, (part.step, part.more), &part.bytes)? else { return Ok(()) };

@@ -53,6 +53,8 @@ async fn another_version_goes_on_from_a_step_and_repeats_no_call() {
     let node = tried(&disk, world, "1.0.1").await;
     assert_eq!(node.state(&id), "TASK_STATE_FAILED");
     assert!(node.said(&id).contains("VERSION_CHANGED: ") && node.sessions().list().is_empty(), "{}", node.said(&id));
+    let lost = node.sessions().lost();
+    assert!(lost.len() == 1 && lost[0].task == id && lost[0].may_restart, "{lost:?}");
     let before = calls(world);
     for from in [0, 1] {
         let refused = restart(&node, &id, from).await.expect_err("a payment would be forgotten");
@@ -67,6 +69,7 @@ async fn another_version_goes_on_from_a_step_and_repeats_no_call() {
     assert_eq!(restart(&node, &id, 2).await, Ok(()));
     assert_eq!(node.state(&id), "TASK_STATE_COMPLETED", "{}", node.task(&id));
     once(world);
+    assert!(node.sessions().lost().is_empty(), "nothing is lost any more");
     assert!(!has_rows(&disk), "its journal ends with it");
     assert_eq!(restart(&node, &id, 2).await, Err(RestartRefusal::NotStopped { task: id.clone() }));
     let none = restart(&node, "none", 2).await;

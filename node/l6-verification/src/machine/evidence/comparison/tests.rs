@@ -1,3 +1,5 @@
+use althing_testing::at_night;
+
 use super::super::draws::Draws;
 use super::*;
 
@@ -106,20 +108,52 @@ fn what_cannot_be_compared_is_named() {
     assert_eq!(compare(&many, &criteria), Err(ComparisonError::Slices { found: SLICES_MAX + 1 }));
 }
 
-/// Versions that are equally good, with slices: chance alone makes no more verdicts than stated.
-#[test]
-fn equal_versions_are_seldom_called_worse() {
+/// How many of so many comparisons of versions that are equally good say "worse"; each score of `cases` cases is drawn.
+fn wrongly_worse(comparisons: usize, cases: usize, score: impl Fn(&mut Draws) -> f64) -> usize {
     let mut draws = Draws::new(21);
-    let worse = (0..100).filter(|_| {
-        let pairs: Vec<PairRun> = (0..80)
+    let worse = (0..comparisons).filter(|_| {
+        let pairs: Vec<PairRun> = (0..cases)
             .map(|case| {
-                let score = |draws: &mut Draws| f64::from(u8::from(draws.happens(0.8)));
-                pair(case, ["red", "green", "blue"][case % 3], score(&mut draws), score(&mut draws))
+                let before = score(&mut draws);
+                pair(case, ["red", "green", "blue"][case % 3], before, score(&mut draws))
             })
             .collect();
         compared(&pairs).verdict == Verdict::Worse
     });
+    worse.count()
+}
+
+/// With slices: chance alone makes no more verdicts than stated.
+#[test]
+fn equal_versions_are_seldom_called_worse() {
+    let all = [300, 10_000][usize::from(at_night())];
+    let worse = wrongly_worse(all, 80, |draws| f64::from(u8::from(draws.happens(0.8))));
+    println!("{worse} of {all}");
+    assert!(worse * 20 <= all, "{worse} of {all}");
+}
+
+#[test]
+fn versions_with_equal_scores_are_seldom_called_worse() {
+    // With a probability of 5 % each, more than 4 of 12 come in one of 1,000 such tests, as more than 131 of 2,000 do.
+    let (all, most) = [(12, 4), (2_000, 131)][usize::from(at_night())];
+    let worse = wrongly_worse(all, 90, |draws| draws.below(5) as f64 / 4.0);
+    println!("{worse} of {all}");
+    assert!(worse <= most, "{worse} of {all}");
+}
+
+/// What is undecided says how many pairs decide: so many, of the same kind, do it four times of five.
+#[test]
+fn an_undecided_comparison_is_decided_at_the_size_that_it_promised() {
+    let small = compared(&pairs("all", 37, 3, 0));
+    let Verdict::Undecided { pairs: Some(size) } = small.verdict else { panic!("{small:?}") };
+    let mut draws = Draws::new(22);
+    let worse = (0..300).filter(|_| {
+        let larger: Vec<PairRun> = (0..size)
+            .map(|case| pair(case as usize, "all", 1.0, f64::from(u8::from(!draws.happens(3.0 / 40.0)))))
+            .collect();
+        compared(&larger).verdict == Verdict::Worse
+    });
     let worse = worse.count();
-    // With a probability of 5 % each, more than 13 of 100 come in one of 1,000 such tests.
-    assert!(worse <= 13, "{worse} of 100");
+    // With a probability of 80 % each, fewer than 218 of 300 come in one of 1,000 such tests.
+    assert!(worse >= 218, "{worse} of 300 with {size} pairs each");
 }

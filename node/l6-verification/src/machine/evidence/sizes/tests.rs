@@ -1,3 +1,6 @@
+use althing_testing::at_night;
+
+use super::super::decision::of_scores;
 use super::super::draws::Draws;
 use super::*;
 
@@ -58,4 +61,25 @@ fn scores_that_vary_more_need_more_cases() {
     let criteria = Criteria::default();
     let sizes = [0.1, 0.2, 0.4].map(|deviation| scores_to_decide(0.0, deviation, &criteria).expect("a size"));
     assert!(sizes[0] < sizes[1] && sizes[1] < sizes[2], "{sizes:?}");
+}
+
+#[test]
+fn a_comparison_of_scores_of_the_size_it_promised_decides_four_times_of_five() {
+    let criteria = Criteria::default();
+    // Differences that are as probable everywhere between two bounds, so far from their mean.
+    const HALF: f64 = 0.35;
+    let passes = [Decision::Better, Decision::NoWorse];
+    for (mean, is) in [(-0.08, &[Decision::Worse][..]), (0.0, &passes[..]), (0.08, &passes[..])] {
+        let cases = scores_to_decide(mean, HALF / 3.0_f64.sqrt(), &criteria).expect("a size");
+        let mut draws = Draws::new(cases);
+        let (all, least) = [(12, 5), (200, 142)][usize::from(at_night())];
+        let found = (0..all).filter(|_| {
+            let of = |draws: &mut Draws| mean + HALF * (draws.below(2_001) as f64 / 1_000.0 - 1.0);
+            let differences: Vec<f64> = (0..cases).map(|_| of(&mut draws)).collect();
+            is.contains(&of_scores(&differences, &criteria).0)
+        });
+        let found = found.count();
+        // With a probability of 80 % each, fewer than 5 of 12 come in one of 1,000 such tests, as fewer than 142 of 200 do.
+        assert!(found >= least, "{found} of {all} with {cases} cases each at {mean}");
+    }
 }

@@ -117,6 +117,51 @@ fn a_shadow_has_no_calls_and_comes_before_the_first_step() {
 }
 
 #[test]
+fn labelled_cases_are_evidence_and_calls_of_their_step() {
+    let mut traffic = Traffic::new(plan(), 1);
+    let case = |traffic: &mut Traffic, is_wrong: bool| {
+        let [stable, new] = traffic.versions.case_tickets().expect("a rollout is under way");
+        let change = traffic.versions.outcome(stable, &Outcome::default(), 9);
+        change.or(traffic.versions.outcome(new, &Outcome { is_error: is_wrong, ..Outcome::default() }, 9))
+    };
+    for _ in 0..3 {
+        assert_eq!(case(&mut traffic, false), None);
+    }
+    assert_eq!(traffic.rollout().calls_of_stage(), 3);
+    assert_eq!(traffic.rollout().watched(), (Tally::default(), Tally::default()), "nobody called");
+    let went_back = (0..200).find_map(|_| case(&mut traffic, true).filter(|change| *change != Change::Evidence));
+    assert!(matches!(went_back, Some(Change::WentBack(Reason::Worse { .. }))), "{went_back:?}");
+    let [stable, new] = traffic.rollout().cases().expect("cases were counted");
+    assert!(stable.calls > 3 && new.bad > 0, "{stable:?} {new:?}");
+    assert_eq!((stable.bad, new.calls - new.bad), (0, 3));
+    traffic.versions.settle();
+    assert_eq!(decode_row(&encode_row(&traffic.versions)).as_ref(), Ok(&traffic.versions));
+    assert_eq!(traffic.versions.case_tickets(), None, "it is over");
+}
+
+#[test]
+fn what_a_version_may_have_changed_stays_known_when_it_went_back() {
+    let mut traffic = Traffic::new(plan(), 1);
+    let (_, new) = tickets(&mut traffic);
+    assert!(!traffic.versions.note_effects(&[]));
+    assert!(traffic.versions.note_effects(&["mail/send".to_owned(), "mail/send".to_owned()]));
+    assert!(traffic.versions.outcome(new, &breach(Breach::Crash), 9).is_some());
+    // A turn that was under way ends later.
+    assert!(traffic.versions.note_effects(&["shop/order".to_owned()]));
+    let row = encode_row(&traffic.versions);
+    let read = decode_row(&row).expect("a row");
+    let effects: Vec<(&str, u32)> = read.rollout().expect("one").effects().collect();
+    assert_eq!(effects, [("mail/send", 2), ("shop/order", 1)]);
+    // There is room for so many names.
+    let many: Vec<String> = (0..100).map(|number| format!("server/{number}")).collect();
+    assert!(traffic.versions.note_effects(&many));
+    let effects: Vec<(&str, u32)> = traffic.rollout().effects().collect();
+    assert_eq!(effects.len(), 65);
+    assert!(effects.contains(&("other tools", 38)), "{effects:?}");
+    assert!(encode_row(&traffic.versions).len() < VERSIONS_ROW_BYTES_MAX);
+}
+
+#[test]
 fn what_is_late_or_foreign_is_not_counted() {
     let mut traffic = Traffic::new(plan(), 1);
     let (_, new) = tickets(&mut traffic);

@@ -72,6 +72,35 @@ fn conversations_of_the_older_version_end_with_it_after_a_promotion() {
     assert_eq!(at(2_000, began_ms), NEW);
 }
 
+/// A conversation whose version's time is over goes on with what was stable then, and for as long as that one goes on.
+#[test]
+fn conversations_that_outlive_their_version_stay_with_the_next_one() {
+    for promoted_ms in [600, 1_200] {
+        let mut versions = Versions::new(STABLE);
+        versions.begin(Plan { steps: vec![1, 100], drain_ms: 1_000, ..plan() }, 0).expect("a plan");
+        let of = |began_ms| Call { conversation: Some(Conversation { id: "a", began_ms }), ..call("1", 10) };
+        let route = versions.route(&of(None));
+        let later = of(Some(route.began_ms));
+        assert_eq!(route.version, STABLE);
+        versions.promote(20).expect("it is under way");
+        versions.begin(Plan { to: OTHER, drain_ms: 1_000, ..plan() }, 500).expect("a plan");
+        // The stable version's time is over at 1,021: what was stable then has its conversations.
+        let heir = if promoted_ms < 1_021 { OTHER } else { NEW };
+        if promoted_ms < 1_021 {
+            versions.promote(promoted_ms).expect("it is under way");
+        }
+        assert_eq!(versions.route(&Call { now_ms: 1_100, ..later }).version, heir);
+        if promoted_ms >= 1_021 {
+            versions.promote(promoted_ms).expect("it is under way");
+        }
+        assert_eq!(versions.route(&Call { now_ms: 1_300, ..later }).version, heir);
+        // Another rollout gives them to none that they left.
+        versions.begin(Plan { to: [9; 32], drain_ms: 1_000, ..plan() }, 1_400).expect("a plan");
+        assert_eq!(versions.route(&Call { now_ms: 1_500, ..later }).version, heir);
+        assert_eq!(versions.route(&Call { now_ms: 3_000, ..later }).version, OTHER);
+    }
+}
+
 /// What may happen to an agent.
 #[derive(Debug, Clone)]
 enum Event {
@@ -182,6 +211,13 @@ impl Agent {
                 self.write();
             }
             Event::Abort => {
+                let tried = self.versions.rollout().filter(|rollout| rollout.phase() == Phase::Running);
+                if let Some(split) = tried.map(|rollout| rollout.split().clone()) {
+                    // All that began while it was tried is stable's again, also where it still has older conversations to end.
+                    for (began_ms, own) in self.conversations.values_mut() {
+                        *own = own.filter(|own| *own != split.to || !split.covers(*began_ms));
+                    }
+                }
                 let _ = self.versions.abort();
                 self.write();
             }

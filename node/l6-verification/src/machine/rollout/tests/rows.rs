@@ -61,6 +61,22 @@ fn a_row_that_names_two_stable_versions_is_none() {
     assert_eq!((decode_row(&other), decode_row(&row)), (Err(RowError), Ok(versions)));
 }
 
+#[test]
+fn a_row_that_counts_more_failures_than_calls_is_none() {
+    let mut versions = Versions::new(STABLE);
+    versions.begin(plan(), 0).expect("a plan");
+    let row = |live: Tally| {
+        let rollout = versions.rollout().expect("one was begun");
+        let counts = super::super::run::Counts { live, ..rollout.counts().clone() };
+        let parts = (rollout.plan().clone(), rollout.split().clone());
+        let again = Rollout::of_parts(parts, (rollout.phase(), rollout.stage()), rollout.trial().clone(), counts);
+        let known = (versions.stable(), versions.revision(), versions.latest_ms());
+        encode_row(&Versions::of_parts(known, Some(again), Vec::new(), std::collections::BTreeMap::new()))
+    };
+    assert!(decode_row(&row(Tally { calls: 2, bad: 2 })).is_ok());
+    assert_eq!(decode_row(&row(Tally { calls: 2, bad: 3 })), Err(RowError));
+}
+
 /// The largest row that there can be is still read.
 #[test]
 fn the_largest_row_is_read() {

@@ -2,7 +2,7 @@
 
 use althing_td::ModelEndpoint;
 
-use super::Host;
+use crate::host::Host;
 use crate::model::{self, MeasuredAnswer, ModelError};
 use crate::ports::Ports;
 use crate::secrets::lookup;

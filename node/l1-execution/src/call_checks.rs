@@ -7,23 +7,36 @@ use althing_td::Effect;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::Tools;
+use crate::effects::Effects;
+use crate::tool_error::ToolError;
 
 /// Characters of what a check says that its agent is told.
 const SAID_CHARS_MAX: usize = 4_000;
 
-impl Tools {
-    /// The same, with the checks that a contract wants after calls.
-    #[must_use]
-    pub(crate) fn with_checks(mut self, verify: &Verify) -> Tools {
-        self.checks = verify.checks.iter().filter(|check| check.after.is_some()).cloned().collect();
-        self
+/// The checks that a contract wants after calls.
+#[derive(Default)]
+pub(crate) struct CallChecks(Vec<Check>);
+
+impl CallChecks {
+    pub fn of(verify: &Verify) -> CallChecks {
+        CallChecks(verify.checks.iter().filter(|check| check.after.is_some()).cloned().collect())
     }
 
-    /// The result of a call of `server/tool` with that, and with what the checks say of it.
-    pub(super) async fn checked(&self, tool: &str, arguments: &str, mut result: Value) -> Value {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The result of a call of `server/tool` with that, and with what the checks say of it. A check is made by `make`, which is
+    /// given the name of its tool and the arguments.
+    pub async fn tell<F: Future<Output = Result<Value, ToolError>>>(
+        &self,
+        (tool, arguments): (&str, &str),
+        mut result: Value,
+        effects: &Effects,
+        make: impl Fn(String, String) -> F,
+    ) -> Value {
         let is_due = |check: &&Check| check.after.as_deref() == Some(tool);
-        let checks: Vec<&Check> = self.checks.iter().filter(is_due).collect();
+        let checks: Vec<&Check> = self.0.iter().filter(is_due).collect();
         // What failed changed nothing that could be checked.
         if checks.is_empty() || result["isError"] == true {
             return result;
@@ -33,11 +46,13 @@ impl Tools {
         let has_text = has_text(&result);
         let mut more: Vec<String> = (!has_text && !output.is_empty()).then(|| output.clone()).into_iter().collect();
         for check in checks {
-            more.push(format!(
-                "The check {} says of this call: {}",
-                check.by,
-                self.said(check, arguments, &output).await
-            ));
+            let said = if effects.of(&check.by) == Effect::None {
+                let asked = json!({ "input": arguments, "output": output }).to_string();
+                said(check, make(check.by.clone(), asked)).await
+            } else {
+                "nothing, as nobody said that it changes nothing".to_owned()
+            };
+            more.push(format!("The check {} says of this call: {said}", check.by));
         }
         let more = more.into_iter().map(|text| json!({ "type": "text", "text": text }));
         if let Some(content) = result.get_mut("content").and_then(Value::as_array_mut) {
@@ -47,21 +62,16 @@ impl Tools {
         }
         result
     }
+}
 
-    /// What one check says of a call, and of what came of it.
-    async fn said(&self, check: &Check, input: &str, output: &str) -> String {
-        if self.effect_of(&check.by) != Effect::None {
-            return "nothing, as nobody said that it changes nothing".to_owned();
-        }
-        let arguments = json!({ "input": input, "output": output }).to_string();
-        let asked = timeout(Duration::from_millis(check.within_ms), self.made(&check.by, &arguments, None)).await;
-        let said = match asked {
-            Err(_) => format!("nothing within {} ms", check.within_ms),
-            Ok((Err(error), _)) => format!("nothing, as it failed: {error}"),
-            Ok((Ok(result), _)) => text_of(&result),
-        };
-        said.chars().take(SAID_CHARS_MAX).collect()
-    }
+/// What one check says of a call, and of what came of it.
+async fn said(check: &Check, called: impl Future<Output = Result<Value, ToolError>>) -> String {
+    let said = match timeout(Duration::from_millis(check.within_ms), called).await {
+        Err(_) => format!("nothing within {} ms", check.within_ms),
+        Ok(Err(error)) => format!("nothing, as it failed: {error}"),
+        Ok(Ok(result)) => text_of(&result),
+    };
+    said.chars().take(SAID_CHARS_MAX).collect()
 }
 
 fn has_text(result: &Value) -> bool {

@@ -1,0 +1,83 @@
+//! What an agent file offers for its contract to be bound to, and what it was bound to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use althing_protocol::binding::{Model, Runtime};
+use althing_protocol::{digest, hex};
+use althing_store::file::read_bytes;
+use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
+
+use crate::binding::{Bound, Unmet, pinnable};
+use crate::definition::hash;
+use crate::start_error::StartError;
+use crate::syscalls::SystemCalls;
+
+/// The longest module of any agent, bytes.
+const MODULE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+pub(crate) fn read_module(module: &Path) -> Result<Vec<u8>, String> {
+    read_bytes(module, MODULE_BYTES_MAX).map_err(|error| error.to_string())
+}
+
+/// An offered model; the digest covers the whole endpoint.
+pub(crate) fn offer(endpoint: &ModelEndpoint) -> Model {
+    Model {
+        name: endpoint.named().to_owned(),
+        version: endpoint.version.clone(),
+        context_tokens: endpoint.context_tokens,
+        ttft_ms: endpoint.ttft_ms,
+        cost: endpoint.cost,
+        clearance: endpoint.clearance,
+        digest: hash(endpoint),
+    }
+}
+
+/// What an agent file runs on, with a digest of it.
+pub(crate) fn runtime(file: &AgentFile, folder: &Path) -> Result<Runtime, StartError> {
+    let (kind, digest) = match &file.runtime {
+        RuntimeSpec::Native { .. } => ("native", hash(&file.runtime)),
+        RuntimeSpec::Process { .. } => ("process", hash(&file.runtime)),
+        RuntimeSpec::Remote { .. } => ("remote", hash(&file.runtime)),
+        // The endpoints are among the candidates.
+        RuntimeSpec::Model { prompt, temperature, .. } => {
+            let said = BTreeMap::from([
+                ("prompt", serde_json::json!(prompt)),
+                ("temperature", serde_json::json!(temperature)),
+            ]);
+            ("model", hash(&said))
+        }
+        RuntimeSpec::Wasm { module } => {
+            let module = folder.join(module);
+            let failed =
+                |reason| StartError::Module { name: file.name.clone(), module: module.display().to_string(), reason };
+            ("wasm", hex(&digest(&read_module(&module).map_err(failed)?)))
+        }
+    };
+    Ok(Runtime { kind: kind.to_owned(), digest })
+}
+
+/// The binding of a running agent.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// The manifest's hash, hexadecimal.
+    pub hash: Arc<str>,
+    /// The manifest, and the reasons.
+    pub bound: Arc<Bound>,
+}
+
+impl Binding {
+    pub(crate) fn new(bound: Bound) -> Binding {
+        let hash = hex(&bound.manifest.hash());
+        Binding { hash: hash.into(), bound: Arc::new(bound) }
+    }
+}
+
+/// Pins the bound definitions unless there are pins: a changed definition is another tool, in every binding mode.
+pub(crate) fn pin(calls: &SystemCalls, bound: &Bound) -> Result<(), Unmet> {
+    if calls.tools.pins().is_none() {
+        calls.tools.pin(pinnable(calls.tools.pinnable(&bound.manifest.tools))?);
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Tells whoever counts what came of turns.
+
+use a2a::{Task, TaskState, TaskStatus};
+use althing_call::CallMetadata;
+use althing_execution::AgentState;
+use althing_execution::run_notes::TurnFacts;
+use althing_protocol::AgentRef;
+use althing_td::Effect;
+
+use crate::tasks::course::{self, TurnCourse};
+use crate::tasks::first_response::Outcome;
+use crate::tasks::live::{LiveTask, TurnRequest};
+use crate::tasks::outcome::{TurnCopy, TurnOutcome};
+use crate::tasks::runner::TaskRunner;
+
+/// What is noted of calls that may have changed something: all but those that did not reach their tool.
+const MADE: [&str; 3] = ["done", "error", "failed"];
+
+/// Tells whoever counts what came of a turn that is over.
+pub(super) async fn tell(runner: &TaskRunner, live: &LiveTask) {
+    let counter = runner.live().counter().filter(|counter| counter.counts(&live.agent.id)).cloned();
+    let Some(counter) = counter else { return };
+    let outcome = of(runner, live, counter.copies(&live.agent.id));
+    counter.count(outcome).await;
+}
+
+fn of(runner: &TaskRunner, live: &LiveTask, is_copied: bool) -> TurnOutcome {
+    let record = live.record();
+    let copy = if is_copied { copy(live, &record.task).map(Box::new) } else { None };
+    let course = match (live.course.fault(), live.answer.outcome()) {
+        (Some(fault), _) => fault,
+        (None, Some(Outcome::Reply(_))) => TurnCourse::Good,
+        // It could not be written.
+        (None, Some(Outcome::Refused(_))) => TurnCourse::Open,
+        (None, None) => course::course_of(&record.task.status.state),
+    };
+    let course = course::heard(course, &live.request.run);
+    let has_crashed = course == TurnCourse::Failed && is_restarting(runner, &live.agent);
+    let tools = runner.host().tools(&live.agent);
+    let effect_of = |tool: &str| tools.as_ref().map_or(Effect::Final, |tools| tools.effect_of(tool));
+    TurnOutcome {
+        agent: live.agent.clone(),
+        caller: String::from(record.scope),
+        context: record.task.context_id,
+        message: live.request.message_id.clone(),
+        course: if has_crashed { TurnCourse::Crashed } else { course },
+        first: live.course.first(),
+        effects: effects(&live.request.run.facts(), effect_of),
+        copy,
+    }
+}
+
+/// The calls among these that may have changed something.
+fn effects(facts: &TurnFacts, effect_of: impl Fn(&str) -> Effect) -> Vec<String> {
+    let made = facts.calls.iter().filter(|call| MADE.contains(&call.outcome));
+    made.filter(|call| effect_of(&call.tool) != Effect::None).map(|call| call.tool.clone()).collect()
+}
+
+/// What a copy of a turn is given, and the task as the turn left it; none where its message is not kept.
+fn copy(live: &LiveTask, task: &Task) -> Option<(TurnCopy, Task)> {
+    let asked = &live.request;
+    let message = task.history.iter().flatten().rfind(|message| message.message_id == asked.message_id)?.clone();
+    // Nothing that the caller or the task gets: not where answers add their labels, no journal, no lease.
+    let call = CallMetadata {
+        extensions: asked.call.extensions.clone(),
+        attributes: asked.call.attributes.clone(),
+        principals: asked.call.principals.clone(),
+        holder: asked.call.holder,
+        ..CallMetadata::default()
+    };
+    let request = TurnRequest {
+        call,
+        metadata: asked.metadata.clone(),
+        accepted_output_modes: asked.accepted_output_modes.clone(),
+        history_length: asked.history_length,
+        message_id: asked.message_id.clone(),
+        within: asked.within,
+        ..TurnRequest::default()
+    };
+    let mut task = task.clone();
+    if let Some(Outcome::Reply(message)) = live.answer.outcome() {
+        task.status = TaskStatus { state: TaskState::Completed, message: Some(message), timestamp: None };
+    }
+    Some((TurnCopy { message, request }, task))
+}
+
+/// Whether the program of an agent ended, and is started again.
+fn is_restarting(runner: &TaskRunner, agent: &AgentRef) -> bool {
+    let all = runner.host().status();
+    let mut versions = all.iter().filter(|status| status.name == agent.name() && status.version == agent.version);
+    versions.any(|status| matches!(status.state, AgentState::Restarting { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_execution::run_notes::CallFacts;
+
+    use super::*;
+
+    #[test]
+    fn calls_that_reached_a_tool_which_may_change_something_are_effects() {
+        let call = |tool: &str, outcome| CallFacts {
+            tool: tool.to_owned(),
+            definition: String::new(),
+            arguments: String::new(),
+            result: None,
+            outcome,
+            breaks_schema: false,
+            callee: None,
+        };
+        let outcomes = ["done", "error", "failed", "denied", "changed", "superseded"];
+        let calls = outcomes.into_iter().map(|outcome| call("mail/send", outcome)).chain([call("mail/read", "done")]);
+        let facts = TurnFacts { calls: calls.collect(), ..TurnFacts::default() };
+        let effect_of = |tool: &str| if tool == "mail/read" { Effect::None } else { Effect::Final };
+        assert_eq!(effects(&facts, effect_of), ["mail/send"; 3]);
+    }
+}

@@ -1,0 +1,140 @@
+//! How a turn went, as far as its agent is to blame for that.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use a2a::TaskState;
+use althing_execution::AgentError;
+use althing_execution::run_notes::RunNotes;
+
+/// How a turn went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnCourse {
+    /// It ended with an answer, or with a question.
+    Good,
+    /// It failed.
+    Failed,
+    /// Its answer is complete, and something in it failed in silence.
+    Silent,
+    /// A gate refused its answer, after all repairs.
+    Refused,
+    /// Its agent's program ended, or the agent broke down.
+    Crashed,
+    /// It says nothing of its agent: it was cancelled, it goes on later, or its node is to blame.
+    Open,
+}
+
+/// What is noted of a turn while it runs, for whoever counts what came of it.
+#[derive(Default)]
+pub(crate) struct CourseNotes {
+    fault: OnceLock<TurnCourse>,
+    first: OnceLock<Duration>,
+}
+
+impl CourseNotes {
+    /// Its agent emitted something after that time; only the first counts.
+    pub fn emitted(&self, after: Duration) {
+        let _ = self.first.set(after);
+    }
+
+    /// It ended with an error.
+    pub fn failed(&self, error: &AgentError) {
+        let _ = self.fault.set(course(error));
+    }
+
+    /// It panicked.
+    pub fn broke_down(&self) {
+        let _ = self.fault.set(TurnCourse::Crashed);
+    }
+
+    /// How it went, if it ended with an error or panicked; the first one counts.
+    pub fn fault(&self) -> Option<TurnCourse> {
+        self.fault.get().copied()
+    }
+
+    /// How long its first output took; none if it had none.
+    pub fn first(&self) -> Option<Duration> {
+        self.first.get().copied()
+    }
+}
+
+/// What an error says of the agent.
+pub(super) fn course(error: &AgentError) -> TurnCourse {
+    match error {
+        AgentError::GateRefused(_) => TurnCourse::Refused,
+        AgentError::Failed(_)
+        | AgentError::Rejected(_)
+        | AgentError::Refused { .. }
+        | AgentError::NotA2a(_)
+        | AgentError::Down { .. } => TurnCourse::Failed,
+        AgentError::Busy(_)
+        | AgentError::Internal(_)
+        | AgentError::Journal(_)
+        | AgentError::Parked(_)
+        | AgentError::Cancelled => TurnCourse::Open,
+    }
+}
+
+/// What the state of a task says of the agent whose turn left it so.
+pub(super) fn course_of(state: &TaskState) -> TurnCourse {
+    match state {
+        TaskState::Completed | TaskState::InputRequired | TaskState::AuthRequired => TurnCourse::Good,
+        TaskState::Failed | TaskState::Rejected => TurnCourse::Failed,
+        _ => TurnCourse::Open,
+    }
+}
+
+/// How a turn went that ended so, by what was noted of it.
+pub(super) fn heard(course: TurnCourse, run: &RunNotes) -> TurnCourse {
+    let is_silent = course == TurnCourse::Good && !run.facts().findings.is_empty();
+    if is_silent { TurnCourse::Silent } else { course }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_is_not_to_blame_for_says_nothing_of_it() {
+        let text = || "it has no order 7".to_owned();
+        let down = AgentError::Down { agent: "shop".to_owned(), why: text() };
+        let refused = || "GATE_REFUSED: the gate `schema` did not let the answer pass".to_owned();
+        for (error, expected) in [
+            (AgentError::Failed(text()), TurnCourse::Failed),
+            (AgentError::Rejected(text()), TurnCourse::Failed),
+            (AgentError::Refused { code: -32_600, message: text(), details: Vec::new() }, TurnCourse::Failed),
+            (down, TurnCourse::Failed),
+            (AgentError::GateRefused(refused()), TurnCourse::Refused),
+            // An agent may say so, and yet no gate did.
+            (AgentError::Failed(refused()), TurnCourse::Failed),
+            (AgentError::Busy(text()), TurnCourse::Open),
+            (AgentError::Internal("the store"), TurnCourse::Open),
+            (AgentError::Cancelled, TurnCourse::Open),
+        ] {
+            assert_eq!(course(&error), expected, "{error}");
+        }
+        let states = [TaskState::Completed, TaskState::InputRequired, TaskState::Failed, TaskState::Canceled];
+        let expected = [TurnCourse::Good, TurnCourse::Good, TurnCourse::Failed, TurnCourse::Open];
+        assert_eq!(states.map(|state| course_of(&state)), expected);
+    }
+
+    #[test]
+    fn a_good_answer_in_which_something_failed_in_silence_is_no_good_one() {
+        let run = RunNotes::default();
+        assert_eq!(heard(TurnCourse::Good, &run), TurnCourse::Good);
+        run.add_finding("said-nothing");
+        assert_eq!(heard(TurnCourse::Good, &run), TurnCourse::Silent);
+        assert_eq!(heard(TurnCourse::Failed, &run), TurnCourse::Failed);
+    }
+
+    #[test]
+    fn the_first_output_and_the_first_fault_count() {
+        let notes = CourseNotes::default();
+        notes.emitted(Duration::from_millis(3));
+        notes.emitted(Duration::from_millis(9));
+        notes.failed(&AgentError::Cancelled);
+        notes.broke_down();
+        assert_eq!(notes.first(), Some(Duration::from_millis(3)));
+        assert_eq!(notes.fault(), Some(TurnCourse::Open));
+    }
+}

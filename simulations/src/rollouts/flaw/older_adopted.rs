@@ -1,0 +1,15 @@
+//! A node takes whatever it is told, also what was before what it knows.
+
+use super::Flaw;
+
+pub(super) struct OlderState;
+
+impl Flaw for OlderState {
+    fn name(&self) -> &'static str {
+        "older-adopted"
+    }
+
+    fn adopts_all(&self) -> bool {
+        true
+    }
+}
