@@ -143,10 +143,14 @@ fn permits_more_media(path: &str, before: Terms<'_>, now: Terms<'_>) -> bool {
 
 /// Whether one of its checks checks no more. How long one may take is no matter: a late one refuses.
 fn checks_less(path: &str, before: Terms<'_>, now: Terms<'_>) -> bool {
-    let names = |terms: Terms<'_>| -> BTreeSet<String> {
-        terms.list(path).iter().filter_map(|check| check["by"].as_str().map(str::to_owned)).collect()
+    // One that is asked after a call only tells the agent: one that holds answers back does more.
+    let names = |terms: Terms<'_>| -> BTreeSet<(String, Option<String>)> {
+        let of = |check: &Value| Some((check["by"].as_str()?.to_owned(), check["after"].as_str().map(str::to_owned)));
+        terms.list(path).iter().filter_map(of).collect()
     };
-    !names(before).is_subset(&names(now))
+    let now = names(now);
+    let checks = |check: (String, Option<String>)| now.contains(&check) || now.contains(&(check.0, None));
+    !names(before).into_iter().all(checks)
 }
 
 /// Whether it is to ask a person for a tool no more that it may call still.

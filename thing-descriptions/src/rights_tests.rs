@@ -182,6 +182,11 @@ fn a_contract_is_wider_where_a_term_of_it_got_wider_and_not_where_it_got_narrowe
             verify(json!({ "finished": true, "deliver": "early" })),
             "verify.deliver",
         ),
+        (
+            checked(&["s/a"]),
+            json!({ "capabilities": ["s/*"], "verify": { "checks": [{ "by": "s/a", "after": "s/b" }] } }),
+            "verify.checks",
+        ),
         (verify(json!({ "media": ["text/*"] })), none(), "verify.media"),
         (
             verify(json!({ "media": ["text/plain"] })),

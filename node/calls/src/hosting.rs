@@ -235,7 +235,7 @@ impl Hosting {
         let Some(hosted) = self.version_for(agent, scope, &request.params).await else {
             return Err(self.not_here(agent, scope, &request.params).await);
         };
-        let consent = self.decide_call(&hosted, caller, &request, metadata).await?;
+        let consent = self.decide_call(&hosted, caller, request.operation(), metadata).await?;
         // Whatever is answered, with a list of nothing too: without a label it would count as a stranger's elsewhere.
         metadata.answer.add_label(self.tasks().data_label(&hosted.agent).map(Label::of_trusted));
         let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
@@ -245,10 +245,14 @@ impl Hosting {
         if let (Params::Send(_), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
             elsewhere.refused(agent).map_or(Ok(()), |why| Err(OperationError::busy(why)))?;
         }
-        let hosted = match &mut request.params {
-            Params::Send(request) => self.divided(hosted, (caller, scope), &mut request.message, metadata).await?,
-            _ => hosted,
+        let operation = request.operation();
+        let (hosted, more) = match &mut request.params {
+            Params::Send(request) => {
+                self.divided(hosted, (caller, scope), (operation, &mut request.message), metadata).await?
+            }
+            _ => (hosted, None),
         };
+        let consent = consent.or(more);
         let tasks = self.tasks();
         match request.params {
             Params::Send(request) if is_handoff(&request.message) && streams => {
@@ -290,22 +294,22 @@ impl Hosting {
         Some(of_task.filter(may_answer).unwrap_or(stable))
     }
 
-    /// The version that answers a message, which the stable one may answer too; a message that begins a conversation names it
+    /// The version that answers a message, which the stable one may answer too, with what must be consented to where its callers are others; a message that begins a conversation names it
     /// from then on. Called when it was decided that it is answered, so that nobody else leaves a trace.
     async fn divided(
         &self,
         stable: HostedAgent,
         (caller, scope): (&Caller, Scope),
-        message: &mut a2a::Message,
+        (operation, message): (Operation, &mut a2a::Message),
         metadata: &CallMetadata,
-    ) -> Result<HostedAgent, OperationError> {
+    ) -> Result<(HostedAgent, Option<Consent>), OperationError> {
         let Some(versions) = self.shared.versions.get().filter(|versions| versions.divides(stable.id())) else {
-            return Ok(stable);
+            return Ok((stable, None));
         };
         let is_new = message.task_id.is_none() && !is_handoff(message);
         // What was taken before is answered by its task.
         if !is_new || self.tasks().has_begun(&stable, scope, &message.message_id) {
-            return Ok(stable);
+            return Ok((stable, None));
         }
         let written = String::from(scope);
         let has_context = |context: &String| self.tasks().has_context(&stable, scope, context);
@@ -317,16 +321,15 @@ impl Hosting {
         let version = versions.route(&call).await;
         message.context_id = Some(context);
         let version = version.and_then(|version| self.agents().version(stable.id(), &version));
-        let Some(version) = version.filter(|version| version.agent != stable.agent) else { return Ok(stable) };
-        if version.callers != stable.callers {
-            let service =
-                Service::Call { agent: version.id(), callers: &version.callers, operation: Operation::SendMessage };
-            let (principals, label) = (&metadata.principals, metadata.attributes.label);
-            let asked = IncomingRequest { service, caller, principals, label };
-            self.shared.decide.decide_incoming(&asked).decision().await.allowed()?;
-        }
+        let Some(version) = version.filter(|version| version.agent != stable.agent) else {
+            return Ok((stable, None));
+        };
+        let consent = match version.callers == stable.callers {
+            true => None,
+            false => self.decide_call(&version, caller, operation, metadata).await?,
+        };
         metadata.answer.add_label(self.tasks().data_label(&version.agent).map(Label::of_trusted));
-        Ok(version)
+        Ok((version, consent))
     }
 
     /// Where a new message is sent instead. One that was taken here before is answered by its task.
@@ -344,10 +347,9 @@ impl Hosting {
         &self,
         hosted: &HostedAgent,
         caller: &Caller,
-        request: &OperationRequest,
+        operation: Operation,
         metadata: &CallMetadata,
     ) -> Result<Option<Consent>, OperationError> {
-        let operation = request.operation();
         let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
         let (principals, label) = (&metadata.principals, metadata.attributes.label);
         let judgement = self.shared.decide.decide_incoming(&IncomingRequest { service, caller, principals, label });

@@ -7,7 +7,7 @@ use althing_execution::Host;
 use althing_governance::records::{self, BoundBy};
 use althing_governance::{Governance, OwnerChange};
 use althing_protocol::{AgentRef, Contract};
-use althing_td::{AgentFile, Exposure};
+use althing_td::{AgentFile, Callers, Exposure};
 
 use crate::error::NodeError;
 use crate::identity::Identity;
@@ -85,10 +85,12 @@ impl AgentRecords {
     }
 }
 
-/// Whom an agent is shown to, and which of its tools others may call; nothing where its file says nothing of that.
+/// Who may call an agent and whom it is shown to, and which of its tools others may call; nothing where its file says nothing of that.
 fn exposed(file: Option<&AgentFile>) -> String {
-    let of =
-        |exposure: Exposure, tools: &[String]| serde_json::json!({ "exposure": exposure, "expose": tools }).to_string();
-    let unsaid = of(Exposure::default(), &[]);
-    file.map(|file| of(file.exposure, &file.expose)).filter(|text| *text != unsaid).unwrap_or_default()
+    let of = |callers: &Callers, exposure: Exposure, tools: &[String]| {
+        serde_json::json!({ "callers": callers, "exposure": exposure, "expose": tools }).to_string()
+    };
+    let unsaid = of(&Callers::default(), Exposure::default(), &[]);
+    let said = file.map(|file| of(&file.callers, file.exposure, &file.expose));
+    said.filter(|text| *text != unsaid).unwrap_or_default()
 }

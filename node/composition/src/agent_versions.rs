@@ -104,9 +104,15 @@ impl AgentVersions {
         let versions = self.host.versions(name);
         versions.iter().for_each(|agent| self.hosting.remove(agent));
         for agent in &versions {
-            self.host.stop(agent).await;
-            self.records.end(agent).await;
+            self.stop(agent).await;
         }
+    }
+
+    /// Stops one version; the others go on.
+    pub async fn stop(&self, agent: &AgentRef) {
+        self.hosting.remove(agent);
+        self.host.stop(agent).await;
+        self.records.end(agent).await;
     }
 
     /// Refuses an agent that its owner stopped, or whose release its publisher revoked.

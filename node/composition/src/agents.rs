@@ -360,6 +360,11 @@ impl Agents {
         Ok(())
     }
 
+    /// Stops one version of an agent; the others go on.
+    pub(crate) async fn stop_version(&self, agent: &AgentRef) {
+        self.versions.stop(agent).await;
+    }
+
     /// Starts an agent in the version of this file, beside those that run; peers see the one that was there before.
     pub(crate) async fn start_version(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<AgentRef, NodeError> {
         self.versions.start_version(added, pins).await

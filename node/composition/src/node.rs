@@ -376,6 +376,7 @@ impl Node {
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         // Calls that are under way may end; new ones find nobody.
         tokio::select! {
+            biased;
             _ = tokio::time::timeout(DRAIN, self.drained()) => {}
             () = hurry => {}
         }

@@ -47,7 +47,9 @@ impl CallChecks {
         let mut more: Vec<String> = (!has_text && !output.is_empty()).then(|| output.clone()).into_iter().collect();
         for check in checks {
             let said = if effects.of(&check.by) == Effect::None {
-                let asked = json!({ "input": arguments, "output": output }).to_string();
+                // As a value: what stands in the place of a handle is filled in as one text, whatever is in it.
+                let input = serde_json::from_str(arguments).unwrap_or_else(|_| Value::from(arguments));
+                let asked = json!({ "input": input, "output": output }).to_string();
                 said(check, make(check.by.clone(), asked)).await
             } else {
                 "nothing, as nobody said that it changes nothing".to_owned()

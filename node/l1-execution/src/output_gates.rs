@@ -89,7 +89,7 @@ async fn release(
 ) -> Result<(), AgentError> {
     let is_done = ended.is_ok();
     let released = out.release(ended).await;
-    if is_done && released.as_ref().is_err_and(|error| *error != AgentError::Cancelled) {
+    if is_done && matches!(released, Err(AgentError::GateRefused(_))) {
         findings.add(ANSWER_REFUSED, task);
     }
     released

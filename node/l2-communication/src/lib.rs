@@ -33,6 +33,7 @@ mod stream_pool;
 mod stream_slots;
 mod tap;
 mod uses;
+pub mod watch;
 
 // Tests of this crate's private items run over the simulated network, on which this crate cannot depend.
 #[cfg(test)]

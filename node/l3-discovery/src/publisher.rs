@@ -53,9 +53,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             biased;
             Some((key, ok)) = ended.recv() => publisher.ended(key, ok),
             _ = look.tick() => {
-                // An error means that the network is gone, and this task with it.
-                let changed = keys.has_changed().unwrap_or(false);
-                keys.mark_unchanged();
+                let changed = keys.has_changed();
+                drop(keys.borrow_and_update());
                 publisher.look(changed);
             }
         }

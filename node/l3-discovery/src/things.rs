@@ -146,6 +146,7 @@ impl ThingReader {
                 }
             };
             let all: Vec<Source> = tokio::select! {
+                biased;
                 hint = next => match hint {
                     None => { hints = None; continue }
                     Some(Hint::Gone(name)) => { sources.remove(&name); Vec::new() }

@@ -124,8 +124,12 @@ impl ContractGate {
 
     /// Keeps a copy of what is shown now and judged later.
     fn note_early(&self, made: &Made) {
+        if shown::is_progress(made) {
+            // It is no part of the answer.
+            return;
+        }
         let mut state = self.state();
-        state.early_bytes = state.early_bytes.saturating_add(shown::bytes(made));
+        state.early_bytes = state.early_bytes.saturating_add(made.bytes());
         if state.early_bytes <= EARLY_BYTES_MAX {
             state.early.push(made.clone());
         }

@@ -99,16 +99,18 @@ impl Desk<'_> {
         let person = self.people.0.owner().to_owned();
         if let Some(agent) = act.subject() {
             // Nobody knows yet whether it will run in that version.
-            policies.take_agent(&agent.to_string(), "", &agent.publisher().to_string());
+            match agent.publisher() == owner {
+                true => policies.take_own_id(agent),
+                false => policies.take_other(&agent.to_string(), "", &agent.publisher().to_string()),
+            }
         }
         if let Act::BindModel { name, .. } = act {
             policies.take_model(name);
         }
         let principal = match self.agent_of(act) {
             Some(agent) => {
-                let id = agent.to_string();
-                policies.take_agent(&id, "", &owner.to_string());
-                EntityName::new(Kind::Agent, id)
+                policies.take_own_id(&agent);
+                EntityName::new(Kind::Agent, agent.to_string())
             }
             None => EntityName::new(Kind::Person, person.as_str()),
         };
@@ -161,7 +163,7 @@ impl Desk<'_> {
         let person = request.person.as_deref().unwrap_or_default();
         let deciding = names(verdict);
         let refused = RefusedAct { request, agent, person, set, deciding: &deciding, asked: &asked, reason };
-        match self.audit.entry(leaves::refused(refused, self.ports.clock.now_ms())) {
+        match self.audit.entry_at_least(leaves::refused(refused, self.ports.clock.now_ms())) {
             Ok(entry) => Some(entry),
             Err(error) => {
                 tracing::error!(%error, "a denial has no entry in the audit log");

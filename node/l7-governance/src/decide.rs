@@ -138,7 +138,7 @@ impl PolicyDecide {
             (Some(agent), _) => {
                 let id = agent.to_string();
                 if agent.publisher() != self.governance.ports().owner {
-                    policies.take_agent(&id, "", &agent.publisher().to_string());
+                    policies.take_other(&id, "", &agent.publisher().to_string());
                 }
                 EntityName::new(Kind::Agent, id)
             }
@@ -150,7 +150,7 @@ impl PolicyDecide {
         };
         let id = callee.to_string();
         if callee.publisher() != self.governance.ports().owner {
-            policies.take_agent(&id, version.unwrap_or_default(), &callee.publisher().to_string());
+            policies.take_other(&id, version.unwrap_or_default(), &callee.publisher().to_string());
         }
         let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, id));
         let request = PolicyRequest { principal, gate, resource, arguments: Map::new(), label, person: Some(person) };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use althing_store::{Batch, Durability, Store, WriteError};
+use althing_store::{Batch, Durability, Store};
 
 use crate::config::DEFINITIONS;
 use crate::consents::{bad_row, rows};
@@ -42,6 +42,8 @@ impl ToolDefinitions {
             Ok(()) => state,
             Err(error) => {
                 tracing::error!(%error, "the definition of a tool could not be written");
+                // Else it would be believed from the next call on, and be a new one after a restart.
+                self.known().forget_tool(agent, action);
                 DefinitionState::Unknown
             }
         }
@@ -54,8 +56,7 @@ impl ToolDefinitions {
             batch.delete(DEFINITIONS, key);
         }
         if !batch.is_empty() {
-            let written: Result<(), WriteError> = self.store.write(batch, Durability::Synced).await;
-            written?;
+            self.store.write(batch, Durability::Synced).await?;
         }
         self.known().forget(agent);
         Ok(())

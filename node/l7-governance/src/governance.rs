@@ -113,7 +113,9 @@ impl Governance {
     /// [`ChangeError::Policies`] or [`ChangeError::World`]: it could not be loaded.
     pub fn lint_policy(&self, text: &str) -> Result<Vec<althing_policy::Finding>, ChangeError> {
         let draft = self.policies().read(text, &self.people_now().0)?;
-        Ok(althing_policy::lint(POLICY_FILE, &draft.set, draft.world()))
+        let linted = althing_policy::lint(POLICY_FILE, &draft.set, draft.world());
+        // Agents whose tools do not fit are left out where it is loaded.
+        Ok(draft.stale.iter().cloned().chain(linted).collect())
     }
 
     /// The decisions that another set would turn.

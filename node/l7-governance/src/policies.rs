@@ -7,7 +7,7 @@ use althing_policy::{
     Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, Kind, PolicySet, ReadError, Request, Schema, Verdict,
     World, WorldError,
 };
-use althing_protocol::{AgentRef, Digest, Label};
+use althing_protocol::{AgentId, AgentRef, Digest, Label};
 use serde_json::{Map, Value};
 
 use crate::error::ChangeError;
@@ -85,7 +85,7 @@ pub(crate) struct SetDraft {
     schema: Arc<Schema>,
     worlds: Worlds,
     left_out: BTreeSet<String>,
-    stale: Vec<Finding>,
+    pub(crate) stale: Vec<Finding>,
 }
 
 impl SetDraft {
@@ -301,8 +301,13 @@ impl Policies {
         self.toolset().take_model(name);
     }
 
+    /// Takes an agent of this node's owner, by its id.
+    pub(crate) fn take_own_id(&self, agent: &AgentId) {
+        self.toolset().take_own(agent, "");
+    }
+
     /// Takes an agent that may be one of another node.
-    pub(crate) fn take_agent(&self, id: &str, version: &str, publisher: &str) {
+    pub(crate) fn take_other(&self, id: &str, version: &str, publisher: &str) {
         self.toolset().take_other(id, version, publisher);
     }
 

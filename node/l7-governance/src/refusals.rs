@@ -53,7 +53,8 @@ impl Refusals {
     pub(crate) fn note_data(&self, agent: &str, label: DataLabel) {
         let mut known = self.known();
         if known.data.len() < AGENTS_MAX || known.data.contains_key(agent) {
-            known.data.insert(agent.to_owned(), label);
+            // Two versions may run: the stricter one counts.
+            known.data.entry(agent.to_owned()).and_modify(|known| *known = (*known).max(label)).or_insert(label);
         }
     }
 
@@ -90,11 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn the_data_of_an_agent_is_that_of_its_newest_contract() {
+    fn the_data_of_an_agent_is_that_of_its_strictest_contract() {
         let refusals = Refusals::default();
         assert_eq!(refusals.data_of("clerk"), None);
         refusals.note_data("clerk", DataLabel::Internal);
         refusals.note_data("clerk", DataLabel::Restricted);
+        refusals.note_data("clerk", DataLabel::Internal);
         assert_eq!(refusals.data_of("clerk"), Some(DataLabel::Restricted));
     }
 }

@@ -36,7 +36,8 @@ impl Governance {
     pub async fn sweep(&self) {
         let _writing = self.writing().lock().await;
         let mut batch = self.decision_log().rows();
-        batch.append(self.policies().refusals.take());
+        let kept = self.policies().refusals.take();
+        batch.append(kept.clone());
         let before = self.book().now();
         if batch.is_empty() && before.is_empty() {
             return;
@@ -50,6 +51,7 @@ impl Governance {
         let is_changed = used || !expired.is_empty();
         if let Err(error) = self.write(batch, Durability::Buffered).await {
             tracing::error!(%error, "what people did not answer in time could not be written; it is tried again");
+            self.policies().refusals.keep(kept);
             return;
         }
         for id in &expired {

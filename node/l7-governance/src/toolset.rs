@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_policy::{Entry, Schema, TOOLS_MAX, ToolSignature};
-use althing_protocol::AgentRef;
 use althing_protocol::contract::DataLabel;
+use althing_protocol::{AgentId, AgentRef};
 use althing_td::{Effect, ToolTerms};
 use serde_json::Value;
 
@@ -56,25 +56,30 @@ impl Toolset {
         self.bound.iter().rev()
     }
 
-    /// Takes an agent; says whether it is known from now on.
-    pub(crate) fn take_agent(&mut self, agent: &AgentRef) -> bool {
-        let publisher = agent.id.publisher().to_string();
-        self.take_other(&agent.id.to_string(), &agent.version, &publisher)
+    /// Takes an agent of this node. There is room for it whatever strangers named: how many there are is bounded where they are added.
+    pub(crate) fn take_agent(&mut self, agent: &AgentRef) {
+        self.take_own(&agent.id, &agent.version);
     }
 
-    /// Takes an agent by the parts of its name.
-    pub(crate) fn take_other(&mut self, id: &str, version: &str, publisher: &str) -> bool {
+    /// The same, by its id; without a version where nobody knows yet in which it will run.
+    pub(crate) fn take_own(&mut self, id: &AgentId, version: &str) {
+        self.put_agent(&id.to_string(), version, &id.publisher().to_string(), usize::MAX);
+    }
+
+    /// Takes an agent of somebody by the parts of its name, as far as there is room.
+    pub(crate) fn take_other(&mut self, id: &str, version: &str, publisher: &str) {
+        self.put_agent(id, version, publisher, OTHERS_MAX);
+    }
+
+    fn put_agent(&mut self, id: &str, version: &str, publisher: &str, most: usize) {
         let known = (version.to_owned(), publisher.to_owned());
         // Whoever names an agent as a sender may not know its version.
-        if self.agents.get(id).is_some_and(|there| *there == known || (version.is_empty() && there.1 == publisher)) {
-            return true;
-        }
-        if self.agents.len() >= OTHERS_MAX && !self.agents.contains_key(id) {
-            return false;
+        let is_known = |there: &(String, String)| *there == known || (version.is_empty() && there.1 == publisher);
+        if self.agents.get(id).is_some_and(is_known) || (self.agents.len() >= most && !self.agents.contains_key(id)) {
+            return;
         }
         self.agents.insert(id.to_owned(), known);
         self.revision += 1;
-        true
     }
 
     /// Takes a model, by its name.
@@ -314,10 +319,14 @@ mod tests {
     #[test]
     fn strangers_agents_are_known_up_to_a_bound() {
         let mut tools = Toolset::default();
-        for number in 0..OTHERS_MAX {
-            assert!(tools.take_other(&format!("a{number}"), "1.0.0", "p"));
-        }
-        assert!(!tools.take_other("one-more", "1.0.0", "p"));
-        assert!(tools.take_other("a0", "1.0.1", "p"), "one that is known may change");
+        (0..OTHERS_MAX).for_each(|number| tools.take_other(&format!("a{number}"), "1.0.0", "p"));
+        tools.take_other("one-more", "1.0.0", "p");
+        assert!(!tools.agents.contains_key("one-more"));
+        tools.take_other("a0", "1.0.1", "p");
+        assert_eq!(tools.agents["a0"].0, "1.0.1", "one that is known may change");
+        // Nobody else takes the room of the owner's.
+        let own: AgentId = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:echo".parse().expect("an id");
+        tools.take_own(&own, "");
+        assert!(tools.agents.contains_key(&own.to_string()));
     }
 }

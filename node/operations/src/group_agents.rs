@@ -36,6 +36,7 @@ impl PlacedAgents<'_> {
                 tracing::warn!(%error, "not all agents that groups place here run; it is tried again");
             }
             tokio::select! {
+                biased;
                 changed = placements.changed() => if changed.is_err() { std::future::pending::<()>().await },
                 () = tokio::time::sleep(RETRY), if done.is_err() => {}
             }

@@ -47,7 +47,7 @@ pub struct TestOrder {
     pub floor: Option<f64>,
     /// The servers whose tools may have effects, where models and tools are asked for real; none where tapes answer.
     pub live: Option<BTreeSet<String>>,
-    /// Whether a run is judged only if it was one of the very version that is tested, and no call was denied to it.
+    /// Whether a run is judged only if no call was denied to it.
     pub is_strict: bool,
 }
 
@@ -160,7 +160,8 @@ impl AgentTests<'_> {
             let player = Player::new(Tape::new(turn.clone(), &agent.id.to_string())?);
             let trial = Arc::new(Trial::taped(player));
             rehearsal.turn(message.clone(), Script::Recorded(&tape, place), trial.clone()).await;
-            let (Some(played), Some(task)) = (trial.playback(), rehearsal.task()) else { continue };
+            let played = trial.playback().expect("a taped trial has what it played");
+            let task = rehearsal.task().expect("a turn from a tape leaves a task");
             let is = turn_output(&rehearsal.binding(), task);
             let was = match place + 1 == tape.turns.len() {
                 true => turn_output(&turn.binding, &tape.task),
@@ -219,16 +220,18 @@ impl AgentTests<'_> {
             }
             all.push(report);
         }
-        self.note_calls(&agent, &cases, &all);
+        // What a tape says again is no evidence of its own.
+        let counted = if order.live.is_some() { runs } else { 1 };
+        self.note_calls(&agent, &cases, &all, counted);
         Ok(report(order, &agent, scorer, all))
     }
 
-    /// Notes how many tools the right runs called: its other turns are compared with that.
-    fn note_calls(&self, agent: &AgentRef, cases: &Cases, reports: &[CaseReport]) {
+    /// Notes how many tools the right ones of so many runs of each case called: its other turns are compared with that.
+    fn note_calls(&self, agent: &AgentRef, cases: &Cases, reports: &[CaseReport], counted: usize) {
         let checks = self.0.host.checks(agent);
         let mut runs = Vec::new();
         for (case, report) in cases.into_iter().zip(reports) {
-            for run in report.runs.iter().filter(|run| run.verdict == Verdict::Pass) {
+            for run in report.runs.iter().take(counted).filter(|run| run.verdict == Verdict::Pass) {
                 let own = run.tools.iter().filter(|tool| !checks.contains(tool)).count();
                 runs.push((count(case.messages.len()), count(own)));
             }

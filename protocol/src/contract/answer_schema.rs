@@ -157,6 +157,12 @@ impl Graph {
         if let Some(name) = NAMES.iter().find(|name| members.contains_key(**name)) {
             return fault(format!("`{name}` is not known here: refer to schemas by `$ref`, as #/$defs/NAME"));
         }
+        // The library judges by it in all drafts, and here nobody counts what it leads to.
+        if members.contains_key("dependencies") {
+            return fault(
+                "`dependencies` is not known here: write `dependentSchemas` or `dependentRequired`".to_owned(),
+            );
+        }
         if members.get("$schema").is_some_and(|dialect| dialect != DIALECT) {
             return fault(format!("`$schema` is not {DIALECT}"));
         }
@@ -347,6 +353,8 @@ mod tests {
             (json!({ "$id": "https://schemas.example/", "type": "object" }), "`$id`"),
             (json!({ "properties": { "a": { "$dynamicRef": "#a" } } }), "`$dynamicRef`"),
             (json!({ "$schema": "https://schemas.example/mine" }), "`$schema`"),
+            (json!({ "dependencies": { "a": { "$ref": "#" } } }), "`dependencies`"),
+            (json!({ "properties": { "b": { "dependencies": { "a": ["b"] } } } }), "`dependencies`"),
         ];
         for (schema, what) in cases {
             let fault = fault(&schema);

@@ -52,8 +52,7 @@ pub async fn test(at: &Paths, test: &Test, out: &Out) -> Result<(), Failure> {
 
 /// Compares two versions; exits with a code of its own where it cannot be told whether the newer one is worse.
 pub async fn compare(at: &Paths, compare: &Compare, out: &Out) -> Result<(), Failure> {
-    let cases = read_text(&compare.cases, UPLOAD_FILE_BYTES_MAX as u64);
-    let cases = cases.map_err(|error| wrong(&compare.cases, &error))?;
+    let cases = read_cases(&compare.cases)?;
     let request = ComparisonRequest {
         before: compare.before.clone(),
         after: compare.after.clone(),

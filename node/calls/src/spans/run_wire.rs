@@ -44,7 +44,8 @@ pub(crate) fn is_task(task: &str) -> bool {
 
 /// Whether what a node said can be shown: of an owner's own node, and still its words.
 pub(crate) fn is_shown(answer: &RunsAnswer) -> bool {
-    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    // No text may show as another one.
+    let is_plain = |text: &str| althing_protocol::hidden_in(text).is_none() && !text.chars().any(char::is_control);
     let of_run = |run: &RunRecord| {
         let names = [&run.message, &run.agent, &run.version, &run.node, &run.binding, &run.input, &run.output];
         let calls = run.calls.iter().flat_map(|call| [&call.tool, &call.outcome, &call.definition, &call.arguments]);
@@ -79,6 +80,10 @@ mod tests {
             let answer = serde_json::json!({ "agent": "a", "runs": [run], "new": 1 });
             serde_json::from_value::<RunsAnswer>(answer).expect("members that are not known are left out")
         };
-        assert!(is_shown(&answer("shop/order")) && !is_shown(&answer("shop/\u{1b}[2J")));
+        assert!(
+            is_shown(&answer("shop/order"))
+                && !is_shown(&answer("shop/\u{1b}[2J"))
+                && !is_shown(&answer("shop/\u{202e}order"))
+        );
     }
 }

@@ -150,7 +150,7 @@ async fn compare(orders: &Orders, communication: &Communication, peer: PublicKey
             // A node of an earlier version knows no orders.
             Err(althing_communication::CallError::Refused { .. }) => return true,
             Err(reason) => {
-                tracing::trace!(%peer, %reason, "a peer cannot be asked for orders");
+                tracing::debug!(%peer, %reason, "a peer cannot be asked for orders");
                 return false;
             }
         }

@@ -108,7 +108,7 @@ pub async fn begin(
     let rehearsed = stable.into_iter().chain((has_shadow || has_cases).then_some(&*reference.version));
     let open = rehearsed.map(|version| node.hosting.own_tasks().rehearsal(agent, Some(version))).find_map(Result::err);
     if let Some(error) = open {
-        stop(node, &reference).await;
+        node.agents.stop_version(&reference).await;
         return Err(RolloutError::NoShadow { agent: agent.to_owned(), why: error.to_string() }.into());
     }
     let mut batch = rows::change(agent, &versions);
@@ -117,7 +117,7 @@ pub async fn begin(
         Err(error) => Err(error),
     };
     if let Err(error) = written {
-        stop(node, &reference).await;
+        node.agents.stop_version(&reference).await;
         return Err(error);
     }
     node.rollouts.insert(reference.id, AgentRollout::new(agent, versions, names));
@@ -191,7 +191,7 @@ async fn run_beside(node: &Node, agent: &AgentRef, added: &StoredAgent) -> Resul
         Err(error) => Err(error),
     };
     if let Err(error) = started {
-        stop(node, agent).await;
+        node.agents.stop_version(agent).await;
         return Err(error);
     }
     Ok(node.host.tools(agent).and_then(|tools| tools.pins()))
@@ -205,12 +205,6 @@ fn ended(host: &Host, agent: &AgentRef) -> Option<String> {
         AgentState::Restarting { why, .. } => Some(why),
         _ => None,
     }
-}
-
-/// Stops a version; the others go on.
-async fn stop(node: &Node, agent: &AgentRef) {
-    node.hosting.remove(agent);
-    node.host.stop(agent).await;
 }
 
 /// Lets the new version have all calls: its file is the agent's from then on.
@@ -341,7 +335,7 @@ async fn retire(node: &Node, divided: &AgentRollout) -> Result<(), NodeError> {
         if works || divided.may_answer(&version) {
             continue;
         }
-        stop(node, &reference).await;
+        node.agents.stop_version(&reference).await;
         let mut batch = Batch::new();
         rows::delete_other(&mut batch, agent, digest);
         node.store.write(batch, Durability::Synced).await?;

@@ -128,6 +128,11 @@ pub async fn prune(
 
 /// Who agreed by signing that bodies from before a time end, as the file of people wants it, and the digest of what they signed.
 fn agreed(node: &Operations, before_ms: u64, signatures: &[String]) -> Result<(Vec<String>, Option<Digest>), ApiError> {
+    // Until it can be read nobody knows who must agree.
+    if let Some(why) = node.governance.people_fault() {
+        let why = format!("nothing is deleted while the file of people cannot be read ({why}): load it again");
+        return Err(ApiError::new(Kind::Refused, why));
+    }
     let people = node.governance.people();
     let Some(wanted) = people.prune() else {
         return if signatures.is_empty() {

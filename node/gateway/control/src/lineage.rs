@@ -9,6 +9,7 @@ use althing_api::{
 use althing_calls::{DigestCheck, RunCall, RunRecord, StepsError, TaskRuns, spans};
 use althing_execution::admission::AdmissionProof;
 use althing_execution::binding::replay;
+use althing_node::NodeError;
 use althing_operations::Operations;
 use althing_protocol::hex;
 use axum::Json;
@@ -112,8 +113,15 @@ fn check(what: &str, verdict: CheckVerdict, why: impl Into<String>) -> RunCheck 
 
 /// Binds again: the manifest of that hash must be what comes of its own candidates.
 fn binding(node: &Operations, run: &RunRecord) -> RunCheck {
-    let Ok(kept) = node.bindings.find(&run.binding) else {
-        return check("binding", CheckVerdict::Gone, "the node keeps its manifest no more");
+    let kept = match node.bindings.find(&run.binding) {
+        Ok(kept) => kept,
+        Err(NodeError::NoBinding(_)) => {
+            return check("binding", CheckVerdict::Gone, "the node keeps its manifest no more");
+        }
+        Err(error) => {
+            let why = format!("what the node keeps of its manifest is not sound: {error}");
+            return check("binding", CheckVerdict::Broken, why);
+        }
     };
     let manifest = &kept.bound.manifest;
     if hex(&manifest.hash()) != run.binding {

@@ -48,11 +48,6 @@ pub(crate) fn open() -> Routes {
             full::show,
         )
         .route(
-            Route::get("/osi.yaml", TAG, "Tells how each of the seven layers of the node is")
-                .answers(const { &[Answer::ok("YAML, in the structure of the Agent OSI model", YAML)] }),
-            layers,
-        )
-        .route(
             Route::get("/openapi.json", TAG, "Describes the routes of this gateway")
                 .answers(const { &[Answer::ok("OpenAPI 3.1", JSON)] }),
             openapi::show,
@@ -83,12 +78,19 @@ const METADATA_ANSWERS: &[Answer] = &[Answer::ok("OAuth 2.0 Protected Resource M
 
 /// The routes that need the token, if one is set.
 pub(crate) fn guarded() -> Routes {
-    Routes::default().route(
-        Route::get("/metrics", TAG, "Counts what the node does")
-            .needs(Scope::Admin)
-            .answers(const { &[Answer::ok("The text format of Prometheus", "text/plain")] }),
-        metrics::show,
-    )
+    // How a node is, strangers need not know.
+    Routes::default()
+        .route(
+            Route::get("/metrics", TAG, "Counts what the node does")
+                .needs(Scope::Admin)
+                .answers(const { &[Answer::ok("The text format of Prometheus", "text/plain")] }),
+            metrics::show,
+        )
+        .route(
+            Route::get("/osi.yaml", TAG, "Tells how each of the seven layers of the node is")
+                .answers(const { &[Answer::ok("YAML, in the structure of the Agent OSI model", YAML)] }),
+            layers,
+        )
 }
 
 /// The layers of the node, as of some seconds ago.

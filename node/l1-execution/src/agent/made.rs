@@ -65,8 +65,9 @@ impl Made {
         }
     }
 
-    /// Bytes of its content as JSON.
-    pub(super) fn bytes(&self) -> usize {
+    /// Bytes of its content as JSON, metadata counted in.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         match self {
             Made::Artifact { artifact, .. } => json_bytes(artifact),
             Made::Status(_, message) => json_bytes(message),

@@ -11,9 +11,9 @@ use althing_protocol::keyring::{Forgotten, Keyring, Origin, REFUSED_MAX, Row, St
 use althing_protocol::{
     Authored, Digest, GroupId, KeyLog, KeyringError, PublicKey, PublisherId, VerifiedAgent, VerifiedOwner, object,
 };
-use tokio::sync::watch;
 
 use crate::machine::key_news::{Forwarder, OriginRates};
+use crate::watch;
 
 pub(crate) use compare::run;
 pub(crate) use receive::{Serving, ensure, note_owner, origin};
@@ -58,8 +58,8 @@ impl Default for Keys {
             refused: Mutex::default(),
             verifications: Mutex::new(OriginRates::of_signatures()),
             forwarder: Mutex::default(),
-            changed: watch::Sender::new(0),
-            wanted: watch::Sender::new(0),
+            changed: watch::channel(0).0,
+            wanted: watch::channel(0).0,
         }
     }
 }

@@ -89,7 +89,7 @@ pub struct Candidate {
 /// How a member did the tasks that it ended, as far as that is its doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Those that it completed, and whose results gates judged.
+    /// Those that it completed, and and of which it says that gates let their results pass.
     pub verified: u32,
     /// Those that it says it completed, and nobody judged.
     pub claimed: u32,

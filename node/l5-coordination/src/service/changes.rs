@@ -37,6 +37,7 @@ impl ReplicaChanges {
     /// Waits for the next change. False when the replica has ended.
     async fn changed(&mut self) -> bool {
         tokio::select! {
+            biased;
             changed = self.state.changed() => changed.is_ok(),
             is_alive = self.moves.changed() => is_alive,
         }
@@ -65,6 +66,7 @@ impl GroupChanges {
         let never: BoxFuture<'_, Option<GroupId>> = std::future::pending().boxed();
         let any = select_all(each.chain([never]));
         let ended = tokio::select! {
+            biased;
             changed = self.members.changed() => match changed {
                 Ok(()) => None,
                 Err(_) => std::future::pending().await,

@@ -28,6 +28,8 @@ pub(super) struct Findings {
     notes: bool,
     known: Arc<AnswerBook>,
     counts: Arc<FindingCounts>,
+    /// Whether the turn is one of a task that is kept: tests and shadows count for nothing, since they may be denied what they need.
+    is_kept: bool,
     run: RunNotes,
 }
 
@@ -45,6 +47,7 @@ impl Findings {
             notes: turn.notes,
             known: known.clone(),
             counts: turn.findings.clone(),
+            is_kept: turn.verdicts.is_some(),
             run: turn.run.clone(),
         }
     }
@@ -81,18 +84,22 @@ impl Findings {
             effects: &effects,
         };
         let mut found = findings(&turn);
-        let question = digest(message.as_bytes());
-        found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
-        // Of a version that was tested all calls are noted: no other one can be.
-        if let Some(norm) = self.counts.call_norm() {
-            let made = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_add(facts.more_calls);
-            found.extend(self.known.add_calls(&self.agent, made, norm));
+        if self.is_kept {
+            let question = digest(message.as_bytes());
+            found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
+            // Of a version that was tested all calls are noted: no other one can be.
+            if let Some(norm) = self.counts.call_norm() {
+                let made = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_add(facts.more_calls);
+                found.extend(self.known.add_calls(&self.agent, made, norm));
+            }
         }
         for finding in found {
             let (agent, task, finding) = (self.agent.name(), self.task.as_str(), finding.name());
-            tracing::warn!(agent, task, finding, "a turn may have failed in silence");
-            self.counts.add(finding, task);
             self.run.add_finding(finding);
+            if self.is_kept {
+                tracing::warn!(agent, task, finding, "a turn may have failed in silence");
+                self.counts.add(finding, task);
+            }
         }
     }
 }

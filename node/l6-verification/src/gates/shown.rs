@@ -1,6 +1,6 @@
 //! What may be shown of one output.
 
-use a2a::{Artifact, Message, Part, PartContent, TaskState};
+use a2a::{Artifact, Message, Part, TaskState};
 use althing_execution::agent::Made;
 
 /// The output without what no schema describes: the metadata of events, of artifacts and of parts, names and words of progress.
@@ -53,24 +53,5 @@ pub(super) fn is_end(made: &Made) -> bool {
         Made::Status(state, _) => *state != TaskState::Working,
         Made::Reply(_) => true,
         Made::Artifact { .. } | Made::Remember(_) | Made::Begun { .. } => false,
-    }
-}
-
-/// Bytes of what it says.
-pub(super) fn bytes(made: &Made) -> usize {
-    let of_parts = |parts: &[Part]| parts.iter().map(part_bytes).sum();
-    match made {
-        Made::Annotated(made, _) => bytes(made),
-        Made::Artifact { artifact, .. } => of_parts(&artifact.parts),
-        Made::Status(_, Some(message)) | Made::Reply(message) => of_parts(&message.parts),
-        Made::Status(_, None) | Made::Remember(_) | Made::Begun { .. } => 0,
-    }
-}
-
-fn part_bytes(part: &Part) -> usize {
-    match &part.content {
-        PartContent::Text(text) | PartContent::Url(text) => text.len(),
-        PartContent::Raw(bytes) => bytes.len(),
-        PartContent::Data(data) => data.to_string().len(),
     }
 }

@@ -44,10 +44,10 @@ impl Watch {
 
     fn look(&self, made: &Made) {
         let mut seen = self.seen();
-        if seen.is_long || matches!(made, Made::Remember(_) | Made::Begun { .. }) {
+        if seen.is_long || shown::is_progress(made) || matches!(made, Made::Remember(_) | Made::Begun { .. }) {
             return;
         }
-        seen.bytes = seen.bytes.saturating_add(shown::bytes(made));
+        seen.bytes = seen.bytes.saturating_add(made.bytes());
         if seen.bytes > WATCHED_BYTES_MAX || seen.made.len() >= WATCHED_MAX {
             seen.is_long = true;
             seen.made = Vec::new();

@@ -47,10 +47,9 @@ impl Following<'_> {
                 }
             }
             tokio::select! {
+                biased;
                 () = added => {}
-                Some(gone) = asking.next(), if !asking.is_empty() => {
-                    known.remove(&gone);
-                }
+                Some(gone) = asking.next(), if !asking.is_empty() => { known.remove(&gone); }
             }
         }
     }

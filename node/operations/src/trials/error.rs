@@ -37,7 +37,7 @@ pub enum TestError {
     /// Two versions would be run too often, or never.
     #[error(
         "{cases} cases with {runs} runs each by two versions are asked for, and a comparison has 1 to {TEST_RUNS_MAX} runs in all: ask \
-         for fewer"
+         for as many"
     )]
     Pairs {
         /// How many there are.
@@ -96,7 +96,7 @@ pub enum TestError {
     },
     /// It would be run too often, or never.
     #[error(
-        "{cases} cases with {runs} runs each are asked for, and a test has 1 to {TEST_RUNS_MAX} runs in all: ask for fewer"
+        "{cases} cases with {runs} runs each are asked for, and a test has 1 to {TEST_RUNS_MAX} runs in all: ask for as many"
     )]
     Runs {
         /// How many cases the file has.

@@ -93,7 +93,6 @@ impl AgentTests<'_> {
             duration_ms: milliseconds(course.whole),
             first_token_ms: course.first.filter(|_| is_live).map(milliseconds),
             tokens: course.tokens,
-            cost: None,
         };
         Ok((Observation { answer, data, agent: found, tools: course.tools, obstacle: None }, figures))
     }

@@ -13,10 +13,10 @@ async fn node() -> Node {
     Node::start(&net, 1, 100, &[], store()).await
 }
 
-/// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, and nobody
-/// issues tokens.
+/// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, nobody issues tokens, and
+/// nothing here tells the layers.
 const REFUSED: [(&str, &str, u16, &str); 8] = [
-    ("get", "/osi.yaml", 404, ""),
+    ("get", "/osi.yaml", 404, "does not tell the layers"),
     ("get", "/things/{agent}/tools/{tool}", 404, "TOOL_UNKNOWN"),
     ("get", "/things/{agent}/tools/{tool}/model", 404, "TOOL_UNKNOWN"),
     ("post", "/things/{agent}/tools/{tool}/actions/{action}", 404, "TOOL_UNKNOWN"),

@@ -63,6 +63,9 @@ impl Scene {
         let adding = Running::start(&mut machine.althing(&["agent".as_ref(), "add".as_ref(), file.as_os_str()]));
         let scene = Scene { machine, mark };
         scene.is_up(&node);
+        // Its program runs before it is written down.
+        let kept = || scene.machine.json(&["who", "server/says"])["agents"].to_string().contains(":agent\"");
+        until(SOON, "the agent is kept", kept);
         adding.signal(Signal::SIGINT);
         adding.end(SOON);
         (scene, node)

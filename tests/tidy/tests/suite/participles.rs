@@ -11,7 +11,7 @@ const ENDINGS: &[&str] = &["ed", "en", "ing"];
 
 /// Words with such an ending that are nouns.
 const NOUNS: &str = "batching binding building ceiling children deed embedding encoding feed finding heading hosting keyring \
-    listing mapping meaning meeting need nothing opening padding pen ping posting pricing rating reading ring routing ruling ruling \
+    listing mapping meaning meeting need nothing opening padding pen ping posting pricing rating reading ring routing ruling \
     scheduling screen seed setting something speed spelling standing string thing timing token training warning";
 
 /// Words with such an ending that are neither.

@@ -47,7 +47,12 @@ impl Case {
     pub(super) fn metadata(&self, key: &str) -> Option<Value> {
         let text = self.text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.text);
         let mut record: Map<String, Value> = serde_json::from_str(text).ok()?;
-        let said = record.get_mut("metadata")?.get_mut(key)?.take();
+        let mut metadata = record.remove("metadata")?;
+        // Inspect takes it as a text as well.
+        if let Value::String(text) = &metadata {
+            metadata = serde_json::from_str(text).ok()?;
+        }
+        let said = metadata.get_mut(key)?.take();
         (!said.is_null()).then_some(said)
     }
 }

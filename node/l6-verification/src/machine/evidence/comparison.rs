@@ -60,7 +60,7 @@ pub struct PairSummary {
     pub mended: u64,
     /// How much the mean rose, from −1 to 1.
     pub difference: f64,
-    /// Bounds of that for all cases of the kind.
+    /// Bounds of that for further runs of these cases; for all cases of the kind where each ran once.
     pub interval: Interval,
     /// McNemar's p; none of scores.
     pub p: Option<f64>,

@@ -2,7 +2,6 @@
 //! for people, as JSON, and as JUnit's XML for what builds software.
 
 mod comparison;
-mod json;
 mod junit;
 mod rate;
 mod scorer;
@@ -40,8 +39,14 @@ pub struct RunFigures {
     pub first_token_ms: Option<u64>,
     /// Tokens of prompts and answers.
     pub tokens: u64,
-    /// What it cost, millionths of millionths of a currency; none where models have no prices.
-    pub cost: Option<u128>,
+}
+
+impl RunFigures {
+    /// Tokens in a second; none for a run that took no time.
+    #[must_use]
+    pub fn tokens_per_second(&self) -> Option<f64> {
+        (self.duration_ms > 0).then(|| self.tokens as f64 * 1_000.0 / self.duration_ms as f64)
+    }
 }
 
 /// All runs of a case.
@@ -100,16 +105,6 @@ impl Outcome {
             Outcome::Pass => "pass",
             Outcome::Fail => "fail",
             Outcome::Undecided => "undecided",
-        }
-    }
-
-    /// The exit code of a command that ends with it.
-    #[must_use]
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Outcome::Pass => 0,
-            Outcome::Fail => 1,
-            Outcome::Undecided => UNDECIDED_EXIT,
         }
     }
 }

@@ -94,7 +94,7 @@ fn report(verdicts: &[&[Verdict]]) -> Report {
         verdict: verdict.clone(),
         agent: Some("clerk".to_owned()),
         tools: names(&["a/x"]),
-        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: 50, cost: Some(u128::MAX) },
+        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: 50 },
     };
     let cases = verdicts.iter().zip(1..).map(|(runs, number): (_, u32)| CaseReport {
         id: format!("case {number}"),
@@ -128,8 +128,6 @@ fn undecided_is_never_a_pass() {
     assert_eq!(outcome(&[&[Verdict::Pass, fail()], &[undecided()]]), Outcome::Fail);
     assert_eq!(outcome(&[]), Outcome::Undecided, "there are no cases");
     assert_eq!(outcome(&[&[]]), Outcome::Undecided, "there are no runs");
-    let codes = [Outcome::Pass, Outcome::Fail, Outcome::Undecided].map(Outcome::exit_code);
-    assert_eq!(codes, [0, 1, UNDECIDED_EXIT]);
 }
 
 #[test]
@@ -152,17 +150,13 @@ fn a_floor_is_passed_only_beyond_chance() {
 }
 
 #[test]
-fn a_report_is_a_table_json_and_xml() {
+fn a_report_is_a_table_and_xml() {
     let report = report(&[&[Verdict::Pass, Verdict::Pass], &[Verdict::Pass, fail()], &[undecided()]]);
     let table = report.table();
     assert!(table.contains("case 2") && table.contains("1/2"), "{table}");
     assert!(table.contains("  called a/<x>, which should never be called\n"), "{table}");
     assert!(table.ends_with("clerk 1.0.0: fail; pass^2 not known, pass@2 not known\n"), "{table}");
-    let json = report.json();
-    assert_eq!(json["verdict"], "fail");
-    assert_eq!(json["cases"][1]["runs"][1]["reasons"], json!(["called a/<x>, which should never be called"]));
-    assert_eq!(json["cases"][0]["runs"][0]["tokensPerSecond"], 100.0);
-    assert_eq!(json["cases"][0]["runs"][0]["cost"], u128::MAX.to_string());
+    assert_eq!(report.cases[0].runs[0].figures.tokens_per_second(), Some(100.0));
     let xml = report.junit().expect("it is written");
     assert!(xml.contains(r#"<testsuite name="clerk" tests="3" skipped="0" errors="1" failures="1">"#), "{xml}");
     assert!(xml.contains("run 2: called a/&lt;x&gt;"), "{xml}");

@@ -48,6 +48,11 @@ impl Definitions {
         }
     }
 
+    /// A definition of a tool is not known after all.
+    pub fn forget_tool(&mut self, agent: &str, action: &str) {
+        self.known.remove(&(agent.to_owned(), action.to_owned()));
+    }
+
     /// An agent is gone, and what was known of its tools with it.
     pub fn forget(&mut self, agent: &str) {
         self.known.retain(|(of, _), _| of != agent);
