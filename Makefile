@@ -2,7 +2,7 @@
 # make test     every test
 # make build    what tests run, as they run it
 # make one      one test: CRATE=althing-td TEST=name, and IN=suite for those of its tests/suite alone
-# make bench    benchmarks, in release
+# make bench    benchmarks, in release (BENCH=one of them; BEFORE=an earlier program of the node, which `make before REV=commit` builds)
 # make soak     24 minutes of nodes that live long beside others that are disturbed (SOAK=seconds)
 # make night    all that is too long for a change: seeds, soak, fuzzing, load; goes on where it was interrupted
 # make install  the programs, in release, into ~/.cargo/bin
@@ -21,7 +21,7 @@ CARGO := $(ROCKSDB) cargo
 export RUSTC_WORKSPACE_WRAPPER ?= $(shell ALTHING_CACHE='$(ALTHING_CACHE)' scripts/compiler.sh)
 RELEASE := $(ROCKSDB) RUSTC_WORKSPACE_WRAPPER= cargo
 
-.PHONY: demo test build one soak night bench install image audit lint fmt setup fuzz
+.PHONY: demo test build one soak night bench before install image audit lint fmt setup fuzz
 
 setup:
 	@scripts/setup.sh
@@ -63,8 +63,12 @@ fmt:
 bench: setup
 	@$(RELEASE) build --release --workspace --features jemalloc
 	@$(RELEASE) build --release --locked --manifest-path tests/bench/peer/Cargo.toml
-	@"$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
+	@ALTHING_BENCH_BEFORE='$(if $(BEFORE),$(abspath $(BEFORE)))' "$(CARGO_TARGET_DIR)/release/althing-bench" $(BENCH)
 	@$(if $(BENCH),,outcome=0; for class in hrt srt dt; do "$(CARGO_TARGET_DIR)/release/althing" bench $$class || outcome=$$?; done; exit $$outcome)
+
+# The program of the node as of an earlier commit, in release, for `make bench BEFORE=…`; prints where it is.
+before: setup
+	@scripts/before.sh "$(or $(REV),$(error REV=… is the commit))"
 
 install:
 	@scripts/setup.sh build

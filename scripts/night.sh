@@ -32,6 +32,16 @@ statistics() {
   IFS=$'\t' read -r _ _ program folder <<<"$built"
   (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program" evidence:: rollout::)
 }
+# All requests of Cedar's corpus, of which a change tries a part, and a member that loses its log again and again.
+corpus() {
+  local built program folder
+  built=$(scripts/test-programs.sh althing-policy lib) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder CI=true ALTHING_NIGHT=1 "$program" corpus_tests::) || return
+  built=$(scripts/test-programs.sh althing-conformance suite) || return
+  IFS=$'\t' read -r _ _ program folder <<<"$built"
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program" broken_cores::)
+}
 # Groups under faults as users have them: without those assertions a release build goes on where a debug build stops.
 groups() {
   RUSTC_WORKSPACE_WRAPPER='' cargo build --release --workspace --features jemalloc --bin althing-sim &&
@@ -85,7 +95,7 @@ first_build() {
     RUSTC_WORKSPACE_WRAPPER=$("$place/clone/scripts/compiler.sh") make -C "$place/clone" demo && rm -rf "$place"/{clone,target,cache}
 }
 
-all=(scenarios statistics groups sessions rollouts soak fuzz interop answers kills load)
+all=(scenarios statistics corpus groups sessions rollouts soak fuzz interop answers kills load)
 known="${all[*]} first_build"
 [ $# -gt 0 ] && all=("$@")
 failed=0

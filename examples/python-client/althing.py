@@ -137,9 +137,8 @@ def frame(data, stream, by_opener, counter):
     signer, payload, check = envelope(data, 1_114_112)
     want(signer == sender)
     shape(payload, {0: uint, 1: b32, 2: bytes, 3: dict})
-    want(payload[1] == receiver and payload[2] == sha(b"".join(challenges))[:8])
+    want(payload[0] == counter and payload[1] == receiver and payload[2] == sha(b"".join(challenges))[:8])
     check(["althing/frame/1", stream["network"], stream["protocol"], sender, receiver, *challenges])
-    want(payload[0] == counter)
     label, delegation = lambda it: bool(shape(it, {0: upto(3), 1: bool})), lambda it: type(it) is bytes and 0 < len(it) <= 4096
     of_request = {4: text(64), 5: is_agent, 6: uint, 7: text(512), 8: text(512), 9: texts(8)}
     of_data, kind = {12: label, 13: b32, 14: delegation}, payload[3].get(0)
@@ -154,14 +153,15 @@ def authored(data, kind, network, scope=""):
     want(isinstance(body, dict) and body.get(0) == KINDS[kind])
     check([f"althing/{kind.replace(' ', '-')}/1", network, scope])
     loads = lambda value: type(value) is bytes and len(value) == 5 * len(body[7]) and all(one < 3 for one in value[::5])
+    shares = lambda value: type(value) is bytes and len(value) == len(body[7]) and all(one in (*range(101), 255) for one in value)
     machine = lambda it: bool(shape(it, {0: upto(2), 1: upto(65535, 1), 2: upto(2**32 - 1), 3: upto(1000)}))
     ids = lambda all: [shape(one, {0: is_agent, 1: b32, 2: b32})[0] for one in all]
     hosted = lambda all: type(all) is list and len(all) <= 500 and ids(all) == sorted({one[0] for one in all})
     pair = lambda value: type(value) is list and len(value) == 2 and all(map(b32, value))
     needed, optional = {
-        "description": ({1: is_agent, 2: uint, 3: uint, 4: bytes}, {}), "binding": ({1: is_key, 2: uint, 3: bytes}, {}),
+        "description": ({1: is_agent, 2: uint, 3: uint, 4: bytes}, {}), "binding": ({1: is_key, 2: uint, 3: bytes}, {4: upto(65535), 5: b32}),
         "grant": ({1: is_agent, 2: is_key, 3: uint, 4: uint}, {}), "membership": ({1: b32, 2: is_key, 3: uint, 4: uint}, {}),
-        "placement": ({1: is_key, 2: uint, 3: uint, 4: upto(60_000), 5: upto(1000), 6: upto(2), 7: hosted}, {8: machine, 9: loads}),
+        "placement": ({1: is_key, 2: uint, 3: uint, 4: upto(60_000), 5: upto(1000), 6: upto(2), 7: hosted}, {8: machine, 9: loads, 10: shares}),
         "key event": ({1: upto(3, 1), 2: uint, 4: is_key, 6: uint}, {3: b32, 5: pair, 7: uint}),
         "task move": ({1: is_agent, 2: lambda it: it != "" and text(256)(it), 3: is_key, 4: upto(2**64 - 1, 1), 5: b32}, {}),
     }.get(kind) or OTHERS[kind]
@@ -170,7 +170,7 @@ def authored(data, kind, network, scope=""):
     if kind in ("placement", "binding", "key event"): want(signer == body[4 if kind == "key event" else 1])
     if kind == "binding":
         written = json.dumps(json.loads(body[3]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        want(written.encode() == body[3])
+        want(written.encode() == body[3] and (4 in body or 5 not in body))
     return signer, body
 def in_force(body, now): want(body[3] - SKEW <= now <= body[4])
 def key_log(events):

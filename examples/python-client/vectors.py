@@ -65,7 +65,8 @@ def shown(kind, it, now):
     if kind == "membership":
         return {"owner": urn(it[1]), "node": hexed(2), "not_before_ms": it[3], "not_after_ms": it[4]}
     if kind == "binding":
-        return {"node": hexed(1), "bound_at_ms": it[2], "manifest": json.loads(it[3]), "hash": sha(it[3]).hex()}
+        seal = {"node": hexed(1), "bound_at_ms": it[2], "core": it.get(4), "proof": hexed(5)}
+        return {**seal, "manifest": json.loads(it[3]), "hash": sha(it[3]).hex()}
     if kind == "key event":
         return {"change": it[1], "sequence": it[2], "previous": hexed(3), "key": hexed(4), "issued_at_ms": it[6],
                 "next": [one.hex() for one in it[5]] if 5 in it else None, "previous_until_ms": it.get(7)}
@@ -78,6 +79,7 @@ def shown(kind, it, now):
     return {"node": hexed(1), "sequence": it[2], "issued_at_ms": it[3], "ttl_ms": it[4], "load_permille": it[5],
             "health": it[6], "agents": [hosted(one) for one in it[7]],
             "loads": loads and [turns(one) for one in loads],
+            "successes": [None if one == 255 else one for one in it[10]] if 10 in it else None,
             "machine": machine and {**machine, "grade": "ABC"[machine["grade"]]}}
 
 def keylogs(given):

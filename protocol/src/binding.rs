@@ -152,13 +152,26 @@ pub struct Binding {
     /// The canonical JSON.
     #[cbor(n(3), with = "minicbor::bytes")]
     pub manifest: Vec<u8>,
+    /// The core whose time is promised to the agent, counted among those for hard real-time; none where it is promised none.
+    #[n(4)]
+    pub core: Option<u16>,
+    /// The digest of the admission proof by which it is promised: of its canonical JSON (RFC 8785).
+    #[cbor(n(5), with = "minicbor::bytes")]
+    pub proof: Option<Digest>,
 }
 
 impl Binding {
-    /// A manifest to be signed by `node`.
+    /// A manifest to be signed by `node`, of an agent to which no core is promised.
     #[must_use]
     pub fn new(node: PublicKey, bound_at_ms: u64, manifest: &Manifest) -> Binding {
-        Binding { kind: Kind::Binding, node, bound_at_ms, manifest: manifest.canonical() }
+        let manifest = manifest.canonical();
+        Binding { kind: Kind::Binding, node, bound_at_ms, manifest, core: None, proof: None }
+    }
+
+    /// The same, of an agent to which time of that core is promised by the proof with that digest, if it has one.
+    #[must_use]
+    pub fn promised(self, core: u16, proof: Option<Digest>) -> Binding {
+        Binding { core: Some(core), proof, ..self }
     }
 }
 
@@ -181,6 +194,9 @@ impl Statement for Binding {
         self.kind
     }
     fn check(&self) -> Result<(), ObjectError> {
+        if self.core.is_none() && self.proof.is_some() {
+            return Err(ObjectError::Shape("a proof is of a core, and it names none".to_owned()));
+        }
         Manifest::read(&self.manifest).map(drop).map_err(ObjectError::Shape)
     }
 }

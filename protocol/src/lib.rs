@@ -67,5 +67,32 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The digest that is shown so; none if that is none.
+#[must_use]
+pub fn digest_of_hex(text: &str) -> Option<Digest> {
+    let mut digest = Digest::default();
+    if text.len() != 2 * digest.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(digest)
+}
+
 /// A SHA-256 digest.
 pub type Digest = [u8; 32];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_read_as_it_is_shown_and_nothing_else_is_one() {
+        let one = digest(b"one");
+        assert_eq!(digest_of_hex(&hex(&one)), Some(one));
+        for text in ["", "ab", &"é".repeat(32), &"g".repeat(64), &"+1".repeat(32), &"a".repeat(65)] {
+            assert_eq!(digest_of_hex(text), None, "{text}");
+        }
+    }
+}

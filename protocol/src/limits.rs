@@ -57,6 +57,8 @@ pub const AUDIT_PRINCIPALS_MAX: usize = 8;
 pub const AUDIT_POLICIES_MAX: usize = 16;
 /// Commitments to bodies in it.
 pub const AUDIT_BODIES_MAX: usize = 8;
+/// Verdicts of gates in it.
+pub const AUDIT_VERDICTS_MAX: usize = 32;
 /// Bytes of each of its texts.
 pub const AUDIT_TEXT_BYTES_MAX: usize = 256;
 /// Bytes of what a person is asked, as they are signed.

@@ -16,6 +16,7 @@ pub mod raw_stream;
 pub mod rollouts;
 pub mod run;
 pub mod scenario;
+mod seeds;
 pub mod sessions;
 pub mod swarm;
 pub mod trace;

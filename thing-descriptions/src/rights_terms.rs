@@ -15,6 +15,8 @@ use althing_protocol::contract::{
 };
 use serde_json::Value;
 
+use crate::agent_file::ToolTerms;
+
 /// How the paths of all members begin.
 const CONTRACT: &str = "contract.";
 /// Under what the capabilities of a contract are granted.
@@ -109,6 +111,7 @@ fn member_of(member: &str) -> Option<Member> {
         "binding" => Member::Ranked(&["strict", "smooth", "flexible"], 2),
         "model.context_tokens" => Member::Most(CONTEXT_TOKENS_DEFAULT),
         "model.output_tokens" => Member::Most(OUTPUT_TOKENS_DEFAULT),
+        "security.max_tier" => Member::Most(u64::from(ToolTerms::TIER_MAX)),
         "compute.cpu_ms_per_turn" => Member::Most(CPU_MS_PER_TURN_DEFAULT),
         "compute.calls_per_turn" => Member::Most(CALLS_PER_TURN_DEFAULT),
         "compute.tokens_per_turn" => Member::Most(ANY),

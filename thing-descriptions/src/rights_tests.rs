@@ -210,6 +210,8 @@ fn a_contract_is_wider_where_a_term_of_it_got_wider_and_not_where_it_got_narrowe
         (none(), signals("outputs", &["a"]), "signals.outputs"),
         (tools(&["s/a", "s/b"], &["s/a"]), tools(&["s/a", "s/b"], &[]), "security.consent_for"),
         (tools(&["s/*"], &["s/*"]), tools(&["s/*"], &["s/a"]), "security.consent_for"),
+        (json!({ "security": { "max_tier": 3 } }), json!({ "security": { "max_tier": 4 } }), "security.max_tier"),
+        (json!({ "security": { "max_tier": 3 } }), none(), "security.max_tier"),
         (tools(&["s/a"], &[]), tools(&["s/*"], &[]), ": capabilities"),
         (json!({ "model": { "models": ["m@^1.2"] } }), json!({ "model": { "models": ["m"] } }), ": models"),
     ];

@@ -3,6 +3,7 @@
 mod adopt;
 mod attesting;
 mod blueprint;
+mod catalog;
 mod events;
 mod governance;
 mod group;
@@ -28,12 +29,15 @@ use std::path::PathBuf;
 use althing_contract_bench::Bench;
 use althing_demo::Demo;
 use althing_execution::admission::{Policy, Preemption};
+use althing_node::NodeProfile;
 use althing_protocol::contract::Grade;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use adopt::{Adopt, is_address};
 pub use attesting::{AttestArgs, ShowArgs};
 pub use blueprint::Blueprint;
+pub use catalog::Catalog;
 pub use events::Events;
 pub use governance::{
     ApproveAsk, Audit, AuditQueryArgs, ConsentWork, Consents, DenyAsk, ExplainArgs, Governance, PeopleWork, PolicyWork,
@@ -45,7 +49,7 @@ pub use logs::Logs;
 pub use mounted::Mounted;
 pub use org::Org;
 pub use receipts::ReceiptArgs;
-pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
+pub use registry::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update, UpdateBy};
 pub use rollout::{Rollout, RolloutArgs, RolloutBy, RolloutWork};
 pub use route::{Route, RouteWork};
 pub use session::{ResumeArgs, Session, StepsArgs};
@@ -127,6 +131,9 @@ pub enum Command {
     NetworkKey(NetworkKey),
     /// Show what an agent file's contract is bound to here: models, tools, and which layer set each field.
     Bind(Bind),
+    /// Tools and models of this node, with their tiers.
+    #[command(subcommand)]
+    Catalog(Catalog),
     /// Have another node of yours hold what a contract needs, before an agent is brought there.
     Reserve(Reserve),
     /// What agents keep: look, add, forget.
@@ -424,8 +431,8 @@ pub struct Up {
     pub network_key: Option<PathBuf>,
     /// What must be there before the node starts: local (nothing), fleet (labels decide), enterprise (a witness signs the audit
     /// log too), or regulated (two people can approve, and agents with effects have gates, too).
-    #[arg(long, value_name = "PROFILE", value_parser = ["local", "fleet", "enterprise", "regulated"])]
-    pub profile: Option<String>,
+    #[arg(long, value_name = "PROFILE", value_parser = node_profile())]
+    pub profile: Option<NodeProfile>,
     /// Show public agents to strangers on the LAN: mDNS `_wot._tcp` and `_agent._tcp`, their descriptions and cards.
     #[arg(long)]
     pub introduce: bool,
@@ -698,13 +705,13 @@ pub struct Find {
 pub struct Call {
     /// Name or id of the agent.
     pub agent: String,
-    /// What to say; read from standard input when it is -.
-    #[arg(required = true)]
+    /// What to say; read from standard input when it is -. With `--task` and nothing to say the task is shown, with its answer.
+    #[arg(required_unless_present = "task")]
     pub text: Vec<String>,
-    /// Continue this task.
+    /// Continue this task, or show it.
     #[arg(long)]
     pub task: Option<String>,
-    /// Say which node was chosen, and why.
+    /// Say which node was chosen, and why, and the id of the task.
     #[arg(long)]
     pub explain: bool,
     /// A stranger's agent of that name will do, where nobody near has one.
@@ -720,6 +727,11 @@ pub struct Trust {
     /// Trust it no longer.
     #[arg(long, requires = "id")]
     pub remove: bool,
+}
+
+/// The profiles of a node, by their words.
+fn node_profile() -> impl TypedValueParser<Value = NodeProfile> {
+    PossibleValuesParser::new(NodeProfile::ALL.map(NodeProfile::word)).try_map(|word| word.parse::<NodeProfile>())
 }
 
 fn node_name(text: &str) -> Result<String, String> {

@@ -2,6 +2,7 @@
 
 mod audit;
 mod gateway;
+mod node_profile;
 mod sandbox;
 mod tools;
 
@@ -53,7 +54,8 @@ pub struct Config {
     #[serde(skip)]
     pub secret: Option<NetworkKey>,
     /// What is demanded of the node before it starts: `local`, `fleet`, `enterprise` or `regulated`.
-    pub profile: String,
+    #[serde(with = "node_profile")]
+    pub profile: NodeProfile,
     /// Addresses of nodes to join, beyond those on the LAN.
     pub peers: Vec<String>,
     /// Models that every agent may be bound to, as far as its contract allows them.
@@ -256,7 +258,7 @@ impl Default for Config {
             network: "althing".to_owned(),
             network_key: PathBuf::new(),
             secret: None,
-            profile: NodeProfile::Local.word().to_owned(),
+            profile: NodeProfile::default(),
             peers: Vec::new(),
             models: Vec::new(),
             tools: Vec::new(),
@@ -419,7 +421,6 @@ impl Config {
                 ));
             }
         }
-        self.profile.parse::<NodeProfile>().map_err(|error| format!("`profile`: {error}"))?;
         tools::check(&self.tools)?;
         self.audit.check()?;
         self.embeddings.check()?;
@@ -448,9 +449,9 @@ impl Config {
 }
 
 impl Config {
-    /// What is demanded of the node, and who signs its audit log; what is invalid was refused when the configuration was read.
+    /// What is demanded of the node, and who signs its audit log.
     pub fn governance(&self) -> GovernanceTerms {
-        GovernanceTerms { profile: self.profile.parse().unwrap_or_default(), witnesses: self.audit.witnesses() }
+        GovernanceTerms { profile: self.profile, witnesses: self.audit.witnesses() }
     }
 
     /// What is said of the effects of tools, by their names.
@@ -524,6 +525,24 @@ mod tests {
         assert!(error.contains("`gateway.listen_on`") && error.contains("did you mean `gateway.listen`?"), "{error}");
         let error = Config::parse("netwrok = \"x\"").expect_err("unknown key");
         assert!(error.contains("did you mean `network`?"), "{error}");
+    }
+
+    #[test]
+    fn a_profile_is_the_one_that_is_written_or_refused_with_those_that_there_are() {
+        let of = |written: &str| Config::parse(&format!("profile = {written}"));
+        for profile in NodeProfile::ALL {
+            let config = of(&format!("{:?}", profile.word())).expect("it is one");
+            assert_eq!((config.profile, config.governance().profile), (profile, profile));
+            let written = toml::to_string(&config).expect("it is written");
+            assert_eq!(Config::parse(&written).map(|read| read.profile), Ok(profile), "{written}");
+        }
+        assert_eq!(Config::parse("").map(|config| config.profile), Ok(NodeProfile::Local));
+        for wrong in ["\"regulatd\"", "\"Regulated\"", "\"\"", "\"regulated \""] {
+            let error = of(wrong).expect_err("it is none");
+            let names = NodeProfile::ALL.iter().all(|profile| error.contains(profile.word()));
+            assert!(error.contains("`profile`") && names, "{wrong}: {error}");
+        }
+        assert!(of("4").is_err() && of("[\"regulated\"]").is_err());
     }
 
     #[test]

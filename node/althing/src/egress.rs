@@ -9,7 +9,7 @@ use althing_egress::{
     Traces, place,
 };
 use althing_execution::memory::Entropy;
-use althing_execution::process::{AskedHost, Asker, EgressRules, Entrance, ServeEgress};
+use althing_execution::process::{AskedHost, Asker, CallSpan, EgressRules, Entrance, ServeEgress};
 use althing_execution::{Access, Lack, Refusal};
 use althing_fetch::header::HeaderName;
 use althing_fetch::{Fetch, FetchError, Net, SystemResolver};
@@ -91,7 +91,10 @@ impl Traces for OfCalls {
             span.record("gen_ai.agent.name", self.0.agent.as_str());
         }
         // By its name, as of another node: a connection that lasts longer does not keep the call's own span open.
-        if let Some(call) = self.0.work.span() {
+        if let Some(CallSpan { span: call, binding_hash }) = self.0.work.only_call() {
+            if !binding_hash.is_empty() {
+                span.record("althing.binding.hash", &*binding_hash);
+            }
             Trace::of(&call).continue_in(span);
         }
     }

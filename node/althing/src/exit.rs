@@ -208,19 +208,50 @@ impl Failure {
 /// Says why a command line cannot be read, as JSON if requested. Help and versions, which clap takes for errors too, are
 /// printed as they are.
 pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
-    if !as_json || !error.use_stderr() {
+    let told = error.to_string();
+    let said = reworded(told.trim());
+    if !error.use_stderr() || (!as_json && said == told.trim()) {
         error.exit();
     }
-    let said = error.to_string();
-    let said = said.trim();
-    let failure = Failure::usage(said.strip_prefix("error: ").unwrap_or(said));
+    if !as_json {
+        eprintln!("{said}");
+        return ExitCode::from(code::USAGE);
+    }
+    let failure = Failure::usage(said.strip_prefix("error: ").unwrap_or(&said));
     failure.print(true);
     ExitCode::from(failure.code)
 }
 
+/// The same, where a reader of numbers says in its own words that something is none.
+fn reworded(said: &str) -> String {
+    let words = [
+        ("invalid digit found in string", "a whole number is wanted"),
+        ("cannot parse integer from empty string", "a whole number is wanted"),
+        ("number too large to fit in target type", "a smaller number is wanted"),
+        ("number too small to fit in target type", "a larger number is wanted"),
+    ];
+    let say = |said: String, (theirs, ours): &(&str, &str)| said.replace(&format!(": {theirs}"), &format!(": {ours}"));
+    words.iter().fold(said.to_owned(), say)
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::Args;
+
+    #[test]
+    fn what_is_no_number_is_told_in_the_words_of_this_program() {
+        for (line, told) in [
+            ("althing test echo --cases f --runs x", "'x' for '--runs <N>': a whole number is wanted"),
+            ("althing session resume 01a2 --again x", "'x' for '--again <N>': a whole number is wanted"),
+        ] {
+            let error = Args::try_parse_from(line.split(' ')).expect_err("it is no number").to_string();
+            assert!(reworded(&error).contains(told), "{error}");
+        }
+        assert_eq!(reworded("error: no such file"), "error: no such file");
+    }
 
     #[test]
     fn tokens_fail_with_the_codes_that_they_always_had() {

@@ -19,6 +19,7 @@ use crate::exit::Failure;
 use crate::introducing::Introducing;
 use crate::issuer::{self, Published};
 use crate::public;
+use crate::questions;
 use crate::telemetry;
 use crate::tokens::Tokens;
 
@@ -96,7 +97,8 @@ impl Faces {
         // A node has one gateway, from its start on.
         let _ = node.faces.set(findings);
         let is_guarded = access.is_guarded();
-        let router = althing_gateway::router_with(node.calls.clone(), node.key.clone(), access, Some(layers(node)));
+        let told = (Some(layers(node)), Some(questions::of(node)));
+        let router = althing_gateway::router(node.calls.clone(), node.key.clone(), access, told);
         let limits = althing_gateway::Limits::default().of_each_net(config.gateway.connections_per_net.into());
         let limits = althing_gateway::Limits { connections: descriptors::connections(limits.connections), ..limits };
         let stop = node.stop.clone();

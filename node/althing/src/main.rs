@@ -14,6 +14,7 @@ mod mounted;
 mod paths;
 mod ports;
 mod public;
+mod questions;
 mod startup;
 mod telemetry;
 mod tokens;
@@ -98,6 +99,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Key(key) => commands::key::run(&at, &key, &out),
         Command::NetworkKey(asked) => commands::network_key::run(&asked, &out),
         Command::Bind(bind) => commands::bind::run(&at, &bind, &out).await,
+        Command::Catalog(catalog) => commands::catalog::run(&at, &catalog, &out).await,
         Command::Reserve(reserve) => commands::reserve::run(&at, &reserve, &out).await,
         Command::Memory(memory) => commands::memory::run(&at, &memory, &out).await,
         Command::Session(session) => commands::session::run(&at, &session, &out).await,

@@ -34,12 +34,17 @@ fn agents(step: &AgentStep) -> String {
             ": `althing agent add FILE` and `althing run FILE` show it and ask, and --yes agrees where nobody can be asked"
                 .to_owned()
         }
+        AgentStep::AcceptEffects => ": --yes accepts it".to_owned(),
+        AgentStep::MakeCase => ", or have one made of a task with `althing case add`".to_owned(),
         AgentStep::EndRun => ": end the `althing run` that started it, or choose another name".to_owned(),
         AgentStep::Rebind(agent) => {
             format!(": `althing agent remove {agent}` and `althing agent add FILE` bind it to these")
         }
         AgentStep::RebindTool(agent) => format!(
             "; `althing agent remove {agent}` and `althing agent add FILE` bind the tool's current definition"
+        ),
+        AgentStep::AddAgain(agent) => format!(
+            "; `althing agent remove {agent}` and `althing agent add FILE` start it again, on all nodes of its owner"
         ),
         AgentStep::AcceptTool(agent) => format!(
             "; `althing adopt --accept {agent}` shows what changed, asks, and binds the tool's current definition"
@@ -90,6 +95,9 @@ fn calls(step: &CallStep) -> String {
             format!(": `althing call {agent} '{{\"tool\": {tool}, \"arguments\": {{…}}}}'`")
         }
         CallStep::ListTraces => "; `althing trace` lists those that are".to_owned(),
+        CallStep::NameTask => {
+            "; give the whole id of the task, which `althing call --explain` and `althing events` show".to_owned()
+        }
         CallStep::ListSessions => ": `althing session list` shows those that do".to_owned(),
         CallStep::Resume { task, step } => format!(
             ", then `althing session resume {task} --done {step} FILE` if it was carried out and FILE has its result, \
@@ -211,6 +219,10 @@ fn registries(step: &RegistryStep) -> String {
         RegistryStep::UninstallAny => "; `althing uninstall NAME` makes room".to_owned(),
         RegistryStep::InstallAgain(name) => format!("; `althing uninstall {name}`, and install it again"),
         RegistryStep::ListInstalled => "; `althing outdated` lists those that were".to_owned(),
+        RegistryStep::ReplaceFile(name) => format!(": `althing update {name}` would replace it"),
+        RegistryStep::TakeNewer(name) => {
+            format!("; `althing update {name}` shows the newer release, and takes it if you agree")
+        }
         RegistryStep::WaitOrTrust { hours } => {
             format!(": wait until it is {hours} h old, trust the publisher (`althing trust`), or say --young")
         }
@@ -229,7 +241,7 @@ mod tests {
     #[test]
     fn a_sentence_is_followed_by_the_command_of_its_next_step() {
         let name = || "echo".to_owned();
-        let table: [(&str, Remedy, &str); 10] = [
+        let table: [(&str, Remedy, &str); 14] = [
             (
                 "this node has no agent \"echo\"",
                 AgentStep::List.into(),
@@ -253,6 +265,18 @@ mod tests {
                  removes it",
             ),
             (
+                "it was stopped by its owner",
+                AgentStep::AddAgain(name()).into(),
+                "it was stopped by its owner; `althing agent remove echo` and `althing agent add FILE` start it again, on \
+                 all nodes of its owner",
+            ),
+            (
+                "there is no task \"01a2\" on this node",
+                CallStep::NameTask.into(),
+                "there is no task \"01a2\" on this node; give the whole id of the task, which `althing call --explain` and \
+                 `althing events` show",
+            ),
+            (
                 "The task 0a may have been accepted",
                 GroupStep::ShowTask { group: "team".to_owned(), task: "0a".to_owned() }.into(),
                 "The task 0a may have been accepted: `althing task show team 0a`",
@@ -274,6 +298,16 @@ mod tests {
                 "it is young: wait until it is 72 h old, trust the publisher (`althing trust`), or say --young",
             ),
             ("", NodeStep::NamePeerInstead.into(), "`--peer ADDRESS` works without it"),
+            (
+                "the file has no case: write a line of JSON for each",
+                AgentStep::MakeCase.into(),
+                "the file has no case: write a line of JSON for each, or have one made of a task with `althing case add`",
+            ),
+            (
+                "",
+                RegistryStep::TakeNewer(name()).into(),
+                "`althing update echo` shows the newer release, and takes it if you agree",
+            ),
             (
                 "Nothing was changed. Ask them",
                 RegistryStep::NamePublisher("urn:althing:zQm".to_owned()).into(),

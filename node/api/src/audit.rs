@@ -97,21 +97,54 @@ pub struct AuditEntry {
     /// Of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The digest of its contract.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<String>,
+    /// The digest of the manifest that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
     /// `SERVER/TOOL`, or what was done or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
+    /// The digest of the tool's definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
     /// Of what was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<DataReach>,
+    /// Of all that the turn had been given afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_after: Option<DataReach>,
     /// The digest of the policy set in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// The ids of the policies that decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deciding: Vec<String>,
+    /// The digest of the question: entries of the same question have the same, so that those of its answers say who allowed a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// The digest of the row of the turn's journal or task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<String>,
+    /// The digest of the trace's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// `done`, `failed`, `refused`, `inDoubt` or `expired`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
+    /// What gates said of a turn: names and words, nothing of what they judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<AuditGateVerdict>,
+}
+
+/// What a gate said of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditGateVerdict {
+    /// As the contract names it, or the name of a finding.
+    pub gate: String,
+    /// `passed`, `refused`, or `finding`: the turn may have failed in silence.
+    pub verdict: String,
 }
 
 /// What `GET /audit/{log}/{entry}` answers.
@@ -150,6 +183,8 @@ pub struct EraseRequest {
 pub struct EraseReply {
     /// As it was asked.
     pub subject: String,
+    /// Whether anything lay beside the log of them: of a name that is misspelt nothing does.
+    pub found: bool,
 }
 
 /// What `POST /audit/prune` is sent.
@@ -175,9 +210,8 @@ mod tests {
     use super::*;
     use crate::golden::assert_json;
 
-    #[test]
-    fn an_entry_is_told_with_what_belongs_to_it() {
-        let started = AuditEntry {
+    fn started() -> AuditEntry {
+        AuditEntry {
             log: None,
             entry: 4,
             at_ms: 1,
@@ -186,12 +220,25 @@ mod tests {
             accountable: None,
             agent: Some("urn:a".to_owned()),
             version: None,
+            contract: None,
+            binding: None,
             action: None,
+            definition: None,
             label: None,
+            label_after: None,
             policy: None,
             deciding: Vec::new(),
+            question: None,
+            row: None,
+            trace: None,
             outcome: None,
-        };
+            verdicts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_told_with_what_belongs_to_it() {
+        let started = started();
         let short = r#"{"entry":4,"atMs":1,"stage":"started","principals":[],"agent":"urn:a"}"#;
         assert_json(&started, short);
         let done = AuditEntry {
@@ -200,19 +247,29 @@ mod tests {
             principals: vec!["local".to_owned()],
             accountable: Some("ada".to_owned()),
             version: Some("1.0.0".to_owned()),
+            contract: Some("0b".to_owned()),
+            binding: Some("0c".to_owned()),
             action: Some("shop/order".to_owned()),
+            definition: Some("0d".to_owned()),
             label: Some(DataReach { level: "public".to_owned(), trusted: true }),
+            label_after: Some(DataReach { level: "internal".to_owned(), trusted: false }),
             policy: Some("0a".to_owned()),
             deciding: vec!["pay".to_owned()],
+            question: Some("0e".to_owned()),
+            row: Some("0f".to_owned()),
+            trace: Some("10".to_owned()),
             outcome: Some("done".to_owned()),
+            verdicts: vec![AuditGateVerdict { gate: "schema".to_owned(), verdict: "refused".to_owned() }],
             ..started.clone()
         };
         assert_json(
             &done,
             concat!(
                 r#"{"log":1,"entry":4,"atMs":1,"stage":"outcome","principals":["local"],"accountable":"ada","agent":"urn:a","#,
-                r#""version":"1.0.0","action":"shop/order","label":{"level":"public","trusted":true},"policy":"0a","#,
-                r#""deciding":["pay"],"outcome":"done"}"#,
+                r#""version":"1.0.0","contract":"0b","binding":"0c","action":"shop/order","definition":"0d","#,
+                r#""label":{"level":"public","trusted":true},"labelAfter":{"level":"internal","trusted":false},"#,
+                r#""policy":"0a","deciding":["pay"],"question":"0e","row":"0f","trace":"10","outcome":"done","#,
+                r#""verdicts":[{"gate":"schema","verdict":"refused"}]}"#,
             ),
         );
         let body = AuditBody { role: "arguments".to_owned(), text: None };
@@ -236,7 +293,7 @@ mod tests {
         let query = AuditQuery { action: Some("shop/order".to_owned()), limit: Some(3), ..AuditQuery::default() };
         assert_json(&query, r#"{"action":"shop/order","limit":3}"#);
         assert!(serde_json::from_str::<AuditQuery>(r#"{"who":"ada"}"#).is_err());
-        assert_json(&EraseReply { subject: "ada".to_owned() }, r#"{"subject":"ada"}"#);
+        assert_json(&EraseReply { subject: "ada".to_owned(), found: true }, r#"{"subject":"ada","found":true}"#);
         assert_json(&PruneReply { removed: 3 }, r#"{"removed":3}"#);
         assert_json(&PruneRequest { before_ms: 5, signatures: Vec::new() }, r#"{"beforeMs":5}"#);
     }

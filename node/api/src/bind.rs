@@ -17,6 +17,13 @@ pub struct BindingReply {
     pub manifest: Manifest,
     /// The same as the node signed it, in base64.
     pub sealed: String,
+    /// The core whose time is promised to the agent, counted from 0 among those for hard deadlines, as the seal says; none where it
+    /// is promised none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u16>,
+    /// The proof by which it is, whose digest is in the seal; none where the node does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Value>,
     /// For each model that was offered; empty where the reasons are not known any more.
     pub models: Vec<CandidateReason>,
     /// The same for each tool that was listed.
@@ -84,6 +91,8 @@ mod tests {
             network: "althing".to_owned(),
             manifest,
             sealed: "AA==".to_owned(),
+            core: None,
+            proof: None,
             models: vec![reason(Some(1)), reason(None)],
             tools: Vec::new(),
             fields: None,
@@ -100,6 +109,9 @@ mod tests {
             value: json!("srt"),
             set_by: "the agent file".to_owned(),
         };
+        let placed = BindingReply { core: Some(1), proof: Some(json!({ "place": 0 })), ..kept.clone() };
+        let begun_there = begun.replace(r#""AA==","#, r#""AA==","core":1,"proof":{"place":0},"#);
+        assert_json(&placed, &format!("{begun_there}}}"));
         let bound = BindingReply { fields: Some(vec![field]), ..kept };
         let fields = r#"[{"field":"class.latency","value":"srt","setBy":"the agent file"}]"#;
         assert_json(&bound, &format!("{begun},\"fields\":{fields}}}"));

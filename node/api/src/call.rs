@@ -35,6 +35,13 @@ pub enum CallLine {
     Error(Problem),
 }
 
+/// The A2A `StreamResponse` that shows a task as it is by now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskEvent {
+    /// As its agent's node shows it, with what other versions of A2A add.
+    pub task: Value,
+}
+
 /// Where a call goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallExplanation {
@@ -87,6 +94,8 @@ mod tests {
         assert_json(&nowhere, r#"{"agent":"urn:x","hosts":[],"chosen":null,"why":"least loaded"}"#);
         assert_json(&unknown, r#"{"why":"no agent"}"#);
         assert_json(&CallCancellation { cancelled: Some("7".to_owned()) }, r#"{"cancelled":"7"}"#);
+        let shown = TaskEvent { task: serde_json::json!({ "id": "7", "more": 1 }) };
+        assert_json(&shown, r#"{"task":{"id":"7","more":1}}"#);
         let event = r#"{"event":{"message":{"parts":[{"text":"hello","more":1}]}}}"#;
         let lines = [r#"{"explain":{"why":"no agent"}}"#, event, r#"{"error":{"kind":"failed","message":"no"}}"#];
         for json in lines {

@@ -46,6 +46,9 @@ pub struct AgentMatch {
     pub class: Option<String>,
     /// Its turns there that run or wait.
     pub turns: Option<u32>,
+    /// How its turns there went; not written where nothing is known of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<SuccessShare>,
     /// How the node is: `healthy`, `busy` or `offline`.
     pub status: String,
     /// How this node learned of it, in words.
@@ -56,6 +59,16 @@ pub struct AgentMatch {
     pub score: Option<f64>,
     /// The tools that it exposes and that were looked for.
     pub tools: Vec<ToolMatch>,
+}
+
+/// The share of an agent's turns that went well.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SuccessShare {
+    /// From 0 to 1.
+    pub share: f64,
+    /// From what it is known, in words: `measured here`, by verdicts of gates and failures on this node, or `claimed`, by the agent
+    /// or by the node that hosts it.
+    pub basis: String,
 }
 
 /// A capability in a list.
@@ -268,6 +281,7 @@ mod tests {
             machine: None,
             class: None,
             turns: None,
+            success: None,
             status: own("healthy"),
             learned: own("hosted here"),
             heard_ms_ago: 40,
@@ -304,6 +318,7 @@ mod tests {
             machine: Some(MachineOffer { grade: Grade::B, cores: 4, memory_mib: 2_048, promised: 0.5 }),
             class: Some(own("srt")),
             turns: Some(3),
+            success: Some(SuccessShare { share: 0.75, basis: own("measured here") }),
             score: Some(1.5),
             tools: vec![tool],
             ..agent()
@@ -312,7 +327,8 @@ mod tests {
             r#"{"id":"urn:x","name":"bill","title":"Bills","description":"Sees bills","containment":"contained","#,
             r#""node":"did:key:z6Mk","capabilities":[{"id":"billing.view","name":"View","action":"view","#,
             r#""target":null,"version":"1.2.0"}],"load":0.25,"machine":{"grade":"B","cores":4,"memoryMib":2048,"#,
-            r#""promised":0.5},"class":"srt","turns":3,"status":"healthy","learned":"hosted here","heardMsAgo":40,"#,
+            r#""promised":0.5},"class":"srt","turns":3,"success":{"share":0.75,"basis":"measured here"},"#,
+            r#""status":"healthy","learned":"hosted here","heardMsAgo":40,"#,
             r#""score":1.5,"tools":[{"id":"urn:x/pay","name":"bill/pay","title":"Pay","description":"Pays"}]}"#,
         );
         assert_json(&known, json);

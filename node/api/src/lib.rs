@@ -18,6 +18,7 @@ mod audit;
 mod bind;
 mod blueprint_replies;
 mod call;
+mod catalog;
 mod comparisons;
 mod credentials;
 mod doctor;
@@ -79,14 +80,15 @@ pub use apps::{AppAgentStatus, AppChange, AppChanges, AppList, AppRequest, AppSt
 pub use attestation_replies::{Attestation, AttestationStatement, ReleaseDetails};
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use audit::{
-    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, AuditWitnessEntry, EraseReply,
-    EraseRequest, PruneReply, PruneRequest,
+    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditGateVerdict, AuditList, AuditQuery, AuditWitnessEntry,
+    EraseReply, EraseRequest, PruneReply, PruneRequest,
 };
 pub use bind::{BindingReply, CandidateReason, ContractField};
 pub use blueprint_replies::{
     BlueprintFigures, BlueprintList, BlueprintMachine, BlueprintMeasurement, BlueprintSuggestion,
 };
-pub use call::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest};
+pub use call::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest, TaskEvent};
+pub use catalog::{CatalogList, CatalogModel, CatalogQuery, CatalogTool};
 pub use comparisons::{
     CasePair, ComparisonReply, ComparisonReport, ComparisonRequest, ComparisonVerdict, PairFigures, PairGap,
     TestedVersion,
@@ -102,7 +104,7 @@ pub use doctor::{
 pub use events::{EventLine, NodeEvent, NodeSnapshot};
 pub use find::{
     AgentMatch, CapabilitySummary, MachineOffer, SearchExplanation, SearchOmission, SearchPlace, SearchReply,
-    SearchSteps, TableSearch, ThingForm, ThingMatch, ThingRelease, ToolMatch,
+    SearchSteps, SuccessShare, TableSearch, ThingForm, ThingMatch, ThingRelease, ToolMatch,
 };
 pub use flow_replies::{
     RunCancellation, RunCondition, RunDetails, RunList, RunResumption, RunStart, RunSummary, ScheduleAddition,
@@ -138,30 +140,34 @@ pub use org_replies::{
 pub use osi::{OsiLayer, OsiModel};
 pub use pending::{
     AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, ConsentRemoval, DataReach,
-    PendingEntry, PendingGap, PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent,
+    PendingEntry, PendingGap, PendingList, PendingSource, PendingTrouble, PendingWant, PersonQuestion, StandingConsent,
     StandingRequest,
 };
 pub use people::{PeopleReport, PeopleText, PersonEntry, SignOffNeed};
 pub use policies::{
     ActionQuery, ActionReport, ActionRight, DecisionReport, PolicyCase, PolicyDifference, PolicyDifferences,
     PolicyExplanation, PolicyFinding, PolicyFindings, PolicyNode, PolicyQuestion, PolicyReason, PolicyReport,
-    PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict,
+    PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict, TaskDecisions,
 };
 pub use problem::{
     AgentStep, CallStep, GroupStep, KeyStep, Kind, NodeStep, OutcomeDoubt, Problem, RegistryStep, Remedy,
 };
 pub use ps::{
     AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentFinding, AgentInstance, AgentStart, EnclosureLevel,
-    FileAccess, FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal, VersionShare,
+    FileAccess, FirstOutput, HardJobs, ProgramContainment, ProgramRefusal, ToolDifference, ToolRefusal,
+    ToolServerAbsence, VersionShare,
 };
 pub use queries::{EntryQuery, FindQuery, KeysQuery, ListQuery, PassagesQuery, TaskQuery, ValueQuery};
 pub use receipt_replies::{ReceiptEntry, ReceiptFault, ReceiptList, ReceiptProof};
-pub use registries::{AddRegistry, InstallRequest, InstallTerms, MarkRequest, PublishRequest, UpdateRequest};
+pub use registries::{
+    AddRegistry, InstallRequest, InstallTerms, MarkRequest, PublishRequest, UpdateRequest, UpdateRule,
+    UpdateRuleRequest,
+};
 pub use registry_replies::{
     InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallReply, InstallStatus,
     NameProof, RegistryFork, RegistryList, RegistryRemoval, RegistryStatus, RegistryWitnesses, ReleaseList,
     ReleaseMark, ReleaseOffer, ReleasePublication, ReleaseVersion, ReleaseVersions, UpdateAbsence, UpdateCompletion,
-    UpdateLook, UpdateOffer, UpdateReply, WorkflowAddition,
+    UpdateLook, UpdateOffer, UpdateReply, UpdateRuleStatus, WorkflowAddition,
 };
 pub use release_contents::{
     InstallContents, ReleaseContents, StepAction, StepQuestion, StepRepeat, StepTarget, StepTask, StepTest,
@@ -179,12 +185,12 @@ pub use route_replies::{
 pub use routing::{RouteChannel, RouteEvaluation, RouteFile, RouteMode, RouteRequest};
 pub use sessions::{
     CallDoubt, CallOutcome, RestartRequest, ResumeRequest, SessionCondition, SessionEntry, SessionList,
-    SessionResumption, SessionRow, SessionRowKind, SessionSteps, SessionTurn,
+    SessionResumption, SessionRow, SessionRowKind, SessionSteps, SessionTurn, StoppedTurn,
 };
 pub use status::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, GroupTotals,
-    HealthStatus, KeyStatus, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus, SessionTotals,
-    TableStatus, VerificationTotals, WakeUp,
+    HealthStatus, HealthWord, KeyStatus, LayerStatus, MachineStatus, NodeStatus, PeerList, PeerStatus, ReachStatus,
+    SessionTotals, TableStatus, VerificationTotals, WakeUp,
 };
 pub use stopping::{StopNode, StopReply, StopRequest};
 pub use tap::{TapBody, TapDirection, TapGap, TapLine, TapMessage, TapRequest};
@@ -196,8 +202,8 @@ pub use task_replies::{
 pub use tasks::{SubmitTask, TaskRequest};
 pub use traces::{TraceDetails, TraceGap, TraceList, TraceSpan, TraceSummary};
 pub use trials::{
-    CaseReport, CaseRun, LiveTest, ReplayRequest, ShareEstimate, TaskCase, TaskReplay, TestOutcome, TestReply,
-    TestReport, TestRequest, TurnReplay,
+    CaseReport, CaseRun, JudgeAgreement, JudgeVerdict, LiveTest, ReplayRequest, ShareEstimate, TaskCase, TaskReplay,
+    TestOutcome, TestReply, TestReport, TestRequest, TurnReplay,
 };
 pub use trust::{TrustChange, TrustList, TrustRequest};
 pub use upload::{

@@ -47,7 +47,7 @@ pub struct TurnRun {
     pub trace: Option<String>,
     /// The hash of the manifest that its agent was bound to: `GET /bind/{hash}` shows that.
     pub binding: String,
-    /// Whether it began before its node ended last: what it did by then may not be among this.
+    /// Whether it went on from its journal, after its node ended or it waited: what it did by then may not be among this.
     pub resumed: bool,
     /// The models that answered, as their endpoints named them.
     pub models: Vec<String>,

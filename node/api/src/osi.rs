@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::HealthStatus;
+use crate::{HealthStatus, HealthWord};
 
 /// The version of the model whose structure this is.
 const VERSION: &str = "1.0.0";
@@ -46,15 +46,15 @@ const LAYERS: [Layer; 7] = [
     ),
     (
         "Verification",
-        "Holds back what breaks a contract, finds what failed in silence, and records with what an answer was made",
+        "Holds back what breaks a contract, finds silent failures, tests agents, and takes worse versions back",
         "Answers that were checked, and how they came about",
-        &["gates", "findings", "run records", "lineage"],
+        &["gates", "findings", "cases and tapes", "rollouts", "run records", "lineage"],
     ),
     (
         "Governance",
         "Decides what may be done, asks people, and records what was done",
         "Evidence of who allowed what",
-        &["policies in Cedar", "consent", "audit log", "stop orders"],
+        &["policies in Cedar", "labels", "consent", "audit log", "witnesses", "stop orders"],
     ),
 ];
 
@@ -92,22 +92,20 @@ impl OsiModel {
     /// The layers of that node, which are so.
     #[must_use]
     pub fn of(node: &str, health: &HealthStatus) -> OsiModel {
-        let HealthStatus { l1, l2, l3, l4, l5, l6, l7 } = health;
-        let words = [l1, l2, l3, l4, l5, l6, l7];
         let layer =
-            |((id, (name, responsibility, interface_up, infrastructure)), word): ((u8, Layer), &String)| OsiLayer {
+            |((id, (name, responsibility, interface_up, infrastructure)), word): ((u8, Layer), HealthWord)| OsiLayer {
                 id,
                 name: name.to_owned(),
                 responsibility: responsibility.to_owned(),
                 interface_up: interface_up.to_owned(),
                 infrastructure: infrastructure.iter().map(|&of| of.to_owned()).collect(),
-                status: if word == "wrong" { "partial" } else { "live" }.to_owned(),
-                health: word.clone(),
+                status: if word == HealthWord::Wrong { "partial" } else { "live" }.to_owned(),
+                health: word.name().to_owned(),
             };
         OsiModel {
             agent_osi_version: VERSION.to_owned(),
             node: node.to_owned(),
-            layers: (1..).zip(LAYERS).zip(words).map(layer).collect(),
+            layers: (1..).zip(LAYERS).zip(health.words()).map(layer).collect(),
         }
     }
 
@@ -144,12 +142,14 @@ mod tests {
 
     #[test]
     fn the_layers_are_told_with_how_they_are_here() {
-        let health = HealthStatus { l1: "well".to_owned(), l6: "wrong".to_owned(), ..HealthStatus::default() };
+        let health = HealthStatus { l1: HealthWord::Well, l6: HealthWord::Wrong, ..HealthStatus::default() };
         let model = OsiModel::of("did:key:z6Mk", &health);
         let ids: Vec<u8> = model.layers.iter().map(|layer| layer.id).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7]);
         let status = |layer: usize| (model.layers[layer].status.as_str(), model.layers[layer].health.as_str());
         assert_eq!((status(0), status(5)), (("live", "well"), ("partial", "wrong")));
+        let of_verification = model.layers[5].infrastructure.join(", ");
+        assert!(of_verification.contains("cases and tapes, rollouts"), "{of_verification}");
         let yaml = model.yaml();
         let begins =
             "agent_osi_version: \"1.0.0\"\nnode: \"did:key:z6Mk\"\nlayers:\n  - id: 1\n    name: \"Execution\"\n";

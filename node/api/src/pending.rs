@@ -127,6 +127,17 @@ pub enum PendingWant {
     },
 }
 
+/// What a person is asked who is a user of the gateway: what its `GET /questions/{ask}` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PersonQuestion {
+    /// What is asked.
+    pub question: PendingEntry,
+    /// What the person signs to say yes, all of it, with its last line end.
+    pub approve: String,
+    /// The same, to say no.
+    pub deny: String,
+}
+
 /// A place that was not heard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PendingGap {

@@ -214,7 +214,7 @@ pub struct DecisionReport {
     pub person: Option<String>,
     /// `permit`, `ask` or `deny`.
     pub answer: String,
-    /// The rule that decided: `contract`, `definition`, `labels`, `policy` or `people`; none of a permit.
+    /// The rule that decided: `stop`, `contract`, `definition`, `labels`, `policy` or `people`; none of a permit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// Why, in words.
@@ -233,6 +233,13 @@ pub struct DecisionReport {
     pub task: Option<String>,
 }
 
+/// What `GET /tasks/{task}/decisions` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskDecisions {
+    /// Those of the newest decisions of this node that were made in the task, the newest first.
+    pub decisions: Vec<DecisionReport>,
+}
+
 /// What `GET /who` answers: who may do something now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionReport {
@@ -247,7 +254,9 @@ pub struct ActionReport {
 pub struct ActionRight {
     /// By id.
     pub agent: String,
-    /// `permit`, `ask` or `deny`.
+    /// The person who answers for it.
+    pub accountable: String,
+    /// `permit`, `ask`, `deny`, or `depends` where the policies in force decide by its arguments.
     pub answer: String,
     /// The rule that says so.
     pub why: String,
@@ -389,10 +398,11 @@ mod tests {
                 r#""verdict":{"answer":"deny","policies":["pay"],"errors":["e"]}}"#,
             ),
         );
-        let right = ActionRight { agent: "urn:a".to_owned(), answer: "ask".to_owned(), why: "contract".to_owned() };
+        let [agent, accountable, answer, why] = ["urn:a", "ada", "ask", "contract"].map(str::to_owned);
+        let right = ActionRight { agent, accountable, answer, why };
         assert_json(
             &ActionReport { action: "shop/order".to_owned(), agents: vec![right] },
-            r#"{"action":"shop/order","agents":[{"agent":"urn:a","answer":"ask","why":"contract"}]}"#,
+            r#"{"action":"shop/order","agents":[{"agent":"urn:a","accountable":"ada","answer":"ask","why":"contract"}]}"#,
         );
     }
 }

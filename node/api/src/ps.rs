@@ -151,6 +151,9 @@ pub struct AgentInstance {
     pub hrt: Option<HardJobs>,
     /// Tools that its contract names and that are neither called nor shown to a model.
     pub tools_refused: Vec<ToolRefusal>,
+    /// Tool servers that did not answer when they were asked last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools_away: Vec<ToolServerAbsence>,
     /// What failed in silence, or was refused by a gate, since this version was started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<AgentFinding>,
@@ -187,6 +190,7 @@ impl AgentInstance {
             first_output_us: FirstOutput { p50: 0.0, p99: 0.0, late: 0 },
             hrt: None,
             tools_refused: Vec::new(),
+            tools_away: Vec::new(),
             rollout: None,
             findings: Vec::new(),
         }
@@ -329,6 +333,15 @@ pub struct AgentFinding {
     pub task: String,
     /// The version of the agent.
     pub version: String,
+}
+
+/// A tool server that does not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolServerAbsence {
+    /// Its name in the agent file.
+    pub server: String,
+    /// Why it did not answer.
+    pub why: String,
 }
 
 /// A tool that is neither called nor shown to a model.

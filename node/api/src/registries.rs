@@ -59,6 +59,25 @@ pub struct MarkRequest {
     pub registry: Option<String>,
 }
 
+/// How newer releases of what was installed come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum UpdateRule {
+    /// Whoever owns the node asks for each of them.
+    #[default]
+    Asked,
+    /// Each of them begins a rollout by itself, unless it may do more than the release before.
+    Rollout,
+}
+
+/// Says how newer releases come from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateRuleRequest {
+    /// How they come.
+    pub update: UpdateRule,
+}
+
 /// Looks at a release, or installs it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "InstallMembers")]
@@ -75,6 +94,9 @@ pub struct InstallRequest {
     /// Which registry; the only one if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
+    /// How newer releases come.
+    #[serde(default)]
+    pub update: UpdateRule,
     /// What will do, and what was agreed to.
     #[serde(flatten)]
     pub terms: InstallTerms,
@@ -118,6 +140,8 @@ struct InstallMembers {
     callers: Callers,
     registry: Option<String>,
     #[serde(default)]
+    update: UpdateRule,
+    #[serde(default)]
     young: bool,
     #[serde(default)]
     uncontained: bool,
@@ -127,9 +151,10 @@ struct InstallMembers {
 
 impl From<InstallMembers> for InstallRequest {
     fn from(members: InstallMembers) -> InstallRequest {
-        let InstallMembers { reference, name, callers, registry, young, uncontained, publisher, agreed } = members;
+        let InstallMembers { reference, name, callers, registry, update, young, uncontained, publisher, agreed } =
+            members;
         let terms = InstallTerms { young, uncontained, publisher, agreed };
-        InstallRequest { reference, name, callers, registry, terms }
+        InstallRequest { reference, name, callers, registry, update, terms }
     }
 }
 
@@ -167,7 +192,10 @@ mod tests {
         assert_eq!(bare.terms, InstallTerms::default(), "nothing is agreed to without a word");
         let json = r#"{"reference":"urn:p:echo@^1","callers":"this-node","young":true,"agreed":"0f"}"#;
         let install: InstallRequest = serde_json::from_str(json).expect("a request");
-        assert_eq!((install.terms, install.registry), (terms, None));
+        assert_eq!((install.terms, install.registry, install.update), (terms, None, UpdateRule::Asked));
+        let json = r#"{"reference":"urn:p:echo@^1","callers":"this-node","update":"rollout"}"#;
+        let install: InstallRequest = serde_json::from_str(json).expect("a request");
+        assert_eq!(install.update, UpdateRule::Rollout);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentAddition, Attestation, InstallContents, ReleaseContents};
+use crate::{AgentAddition, Attestation, InstallContents, ReleaseContents, UpdateRule};
 
 /// The registries that a node follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -310,6 +310,21 @@ pub struct InstallStatus {
     pub named: Option<String>,
     /// The urn of the publisher whom that name leads to now, if it is another one.
     pub passed_to: Option<String>,
+    /// How newer releases come.
+    pub update: UpdateRule,
+    /// The version of the newer release whose rollout the node began by itself, while that is under way.
+    pub tried: Option<String>,
+    /// The newer release that is not tried by itself, and why, where newer releases begin rollouts.
+    pub held: Option<String>,
+}
+
+/// How newer releases of something that was installed come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UpdateRuleStatus {
+    /// How it is called here.
+    pub name: String,
+    /// How they come.
+    pub update: UpdateRule,
 }
 
 /// Something that was installed is removed.

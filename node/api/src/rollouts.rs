@@ -31,6 +31,8 @@ pub enum RolloutUnit {
     Call,
     /// All conversations of a caller.
     Caller,
+    /// All work that a group gives to the agent on this node; calls that are no work of a group stay with the stable version.
+    Group,
 }
 
 impl RolloutUnit {
@@ -40,6 +42,7 @@ impl RolloutUnit {
         match self {
             RolloutUnit::Call => "conversations",
             RolloutUnit::Caller => "callers",
+            RolloutUnit::Group => "groups",
         }
     }
 }
@@ -128,6 +131,8 @@ pub struct RolloutStatus {
     pub effects: Vec<RolloutEffect>,
     /// Versions that went back, and are not tried again.
     pub went_back: Vec<VersionReversal>,
+    /// The release that the new version is, where the node began this by itself; none once it was promoted.
+    pub release: Option<String>,
 }
 
 /// A version of an agent.
@@ -252,6 +257,7 @@ mod tests {
             cases: Some(RolloutCases { stable: 9, stable_wrong: 0, new: 9, new_wrong: 4 }),
             effects: vec![RolloutEffect { tool: "mail/send".to_owned(), calls: 2 }],
             went_back: vec![VersionReversal { digest: "0a".to_owned(), reason: "it crashed".to_owned() }],
+            release: Some("urn:p:shop 1.1.0".to_owned()),
         };
         assert_json(
             &status,
@@ -264,7 +270,7 @@ mod tests {
                 r#""shadow":{"running":false,"calls":60,"bad":1,"differing":2,"liveCalls":3,"liveBad":1,"alike":0.5},"#,
                 r#""cases":{"stable":9,"stableWrong":0,"new":9,"newWrong":4},"#,
                 r#""effects":[{"tool":"mail/send","calls":2}],"#,
-                r#""wentBack":[{"digest":"0a","reason":"it crashed"}]}"#,
+                r#""wentBack":[{"digest":"0a","reason":"it crashed"}],"release":"urn:p:shop 1.1.0"}"#,
             ),
         );
         assert_json(&RolloutOrder { keep: RolloutSide::New }, r#"{"keep":"new"}"#);

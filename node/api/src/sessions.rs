@@ -9,6 +9,23 @@ use serde_json::Value;
 pub struct SessionList {
     /// Each session that has a journal, the oldest first.
     pub sessions: Vec<SessionEntry>,
+    /// Turns that stopped and may go on anew from one of their steps, the newest first, 32 at most.
+    #[serde(default)]
+    pub stopped: Vec<StoppedTurn>,
+}
+
+/// A turn that stopped with `DIVERGED` or `VERSION_CHANGED`: its task failed, and the owner of the node may have it go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StoppedTurn {
+    /// The A2A task.
+    pub task: String,
+    /// The name of the agent.
+    pub agent: String,
+    /// Why it stopped, as its task says.
+    pub why: String,
+    /// Until when it may go on, milliseconds since 1970.
+    pub until_ms: u64,
 }
 
 /// A conversation of an agent whose turn is journalled.
@@ -216,12 +233,19 @@ mod tests {
             doubts: vec![doubt],
             ..well.clone()
         };
+        let stopped = StoppedTurn {
+            task: "t-3".to_owned(),
+            agent: "clerk".to_owned(),
+            why: "DIVERGED: no".to_owned(),
+            until_ms: 1_700_000_000_000,
+        };
         assert_json(
-            &SessionList { sessions: vec![well, doubtful] },
+            &SessionList { sessions: vec![well, doubtful], stopped: vec![stopped] },
             concat!(
                 r#"{"sessions":[{"session":"00ff","task":"t-1","agent":"clerk","context":"c-1","state":"working","rows":3,"#,
                 r#""bytes":812,"doubts":[]},{"session":"00ff","task":"t-2","agent":"clerk","context":"c-1","#,
-                r#""state":"inDoubt","rows":3,"bytes":812,"doubts":[{"step":4,"name":"bank/pay","sinceMs":1700000000000}]}]}"#,
+                r#""state":"inDoubt","rows":3,"bytes":812,"doubts":[{"step":4,"name":"bank/pay","sinceMs":1700000000000}]}],"#,
+                r#""stopped":[{"task":"t-3","agent":"clerk","why":"DIVERGED: no","untilMs":1700000000000}]}"#,
             ),
         );
         assert_json(&SessionCondition::Waiting, r#""waiting""#);

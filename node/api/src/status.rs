@@ -74,23 +74,60 @@ pub struct VerificationTotals {
     pub refused: u64,
 }
 
-/// How each layer is, as of some seconds ago: `well`, `note` (something can be done) or `wrong` (`doctor` says what).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// How each layer is, as of some seconds ago.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthStatus {
     /// Execution.
-    pub l1: String,
+    pub l1: HealthWord,
     /// Communication.
-    pub l2: String,
+    pub l2: HealthWord,
     /// Discovery, without what registries would say.
-    pub l3: String,
+    pub l3: HealthWord,
     /// Sessions.
-    pub l4: String,
+    pub l4: HealthWord,
     /// Coordination.
-    pub l5: String,
+    pub l5: HealthWord,
     /// Verification.
-    pub l6: String,
+    pub l6: HealthWord,
     /// Governance.
-    pub l7: String,
+    pub l7: HealthWord,
+}
+
+/// How a layer is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum HealthWord {
+    /// Nothing is wrong there.
+    Well,
+    /// Nothing is wrong, but something can be done.
+    Note,
+    /// Something is wrong: `doctor` says what.
+    Wrong,
+    /// The node says nothing of it.
+    #[default]
+    Unknown,
+}
+
+impl HealthStatus {
+    /// The word of each layer, L1 first.
+    #[must_use]
+    pub fn words(&self) -> [HealthWord; 7] {
+        let HealthStatus { l1, l2, l3, l4, l5, l6, l7 } = *self;
+        [l1, l2, l3, l4, l5, l6, l7]
+    }
+}
+
+impl HealthWord {
+    /// Its word in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            HealthWord::Well => "well",
+            HealthWord::Note => "note",
+            HealthWord::Wrong => "wrong",
+            HealthWord::Unknown => "unknown",
+        }
+    }
 }
 
 /// What runs, and what is promised to it.
@@ -219,6 +256,9 @@ pub struct SessionTotals {
     pub sessions: usize,
     /// Those that wait for somebody to say what became of a call.
     pub in_doubt: usize,
+    /// Others that stopped and may go on anew from one of their steps.
+    #[serde(default)]
+    pub stopped: usize,
 }
 
 /// The groups that a node is a member of.
@@ -308,11 +348,11 @@ mod tests {
                 },
                 l3_discovery: DiscoveryStatus { nodes: 10, agents: 11, dial_targets: 12, refused: 13 },
                 calls: CallStatus { live_tasks: 14 },
-                l4_session: SessionTotals { sessions: 19, in_doubt: 20 },
+                l4_session: SessionTotals { sessions: 19, in_doubt: 20, stopped: 21 },
                 l5_coordination: GroupTotals { groups: 15, led: 16, without_leader: 17, tasks: 18 },
                 l6_verification: VerificationTotals { silent: 23, refused: 24 },
                 l7_governance: GovernanceTotals { policy: None, pending: 21, audit_entries: 22, audit_failure: None },
-                health: HealthStatus { l1: "well".to_owned(), l3: "wrong".to_owned(), ..HealthStatus::default() },
+                health: HealthStatus { l1: HealthWord::Well, l3: HealthWord::Wrong, ..HealthStatus::default() },
             },
         }
     }
@@ -329,11 +369,12 @@ mod tests {
                 r#""confirmed":[],"relays":[],"failures":[],"announced":[]},"streamsRefused":5,"#,
                 r#""table":{"nodes":6,"values":7,"providers":8,"refused":9}},"#,
                 r#""l3Discovery":{"nodes":10,"agents":11,"dialTargets":12,"refused":13},"calls":{"liveTasks":14},"#,
-                r#""l4Session":{"sessions":19,"inDoubt":20},"#,
+                r#""l4Session":{"sessions":19,"inDoubt":20,"stopped":21},"#,
                 r#""l5Coordination":{"groups":15,"led":16,"withoutLeader":17,"tasks":18},"#,
                 r#""l6Verification":{"silent":23,"refused":24},"#,
                 r#""l7Governance":{"policy":null,"pending":21,"auditEntries":22,"auditFailure":null},"#,
-                r#""health":{"l1":"well","l2":"","l3":"wrong","l4":"","l5":"","l6":"","l7":""}}}"#,
+                r#""health":{"l1":"well","l2":"unknown","l3":"wrong","l4":"unknown","l5":"unknown","l6":"unknown","#,
+                r#""l7":"unknown"}}}"#,
             ),
         );
     }

@@ -26,6 +26,9 @@ pub struct StopReply {
     pub known: bool,
     /// The owner's other nodes that are connected.
     pub nodes: Vec<StopNode>,
+    /// How many questions waited on this node for people about what is stopped: they are over.
+    #[serde(default)]
+    pub questions: usize,
 }
 
 /// Another node of the owner.
@@ -53,10 +56,9 @@ mod tests {
         );
         let heard = StopNode { node: "did:n".to_owned(), why: None };
         let missed = StopNode { node: "did:m".to_owned(), why: Some("timed out".to_owned()) };
-        let reply = StopReply { agent: None, revoked: false, known: true, nodes: vec![heard, missed] };
-        assert_json(
-            &reply,
-            r#"{"agent":null,"revoked":false,"known":true,"nodes":[{"node":"did:n"},{"node":"did:m","why":"timed out"}]}"#,
-        );
+        let reply = StopReply { agent: None, revoked: false, known: true, nodes: vec![heard, missed], questions: 2 };
+        let nodes = r#"[{"node":"did:n"},{"node":"did:m","why":"timed out"}]"#;
+        let text = format!(r#"{{"agent":null,"revoked":false,"known":true,"nodes":{nodes},"questions":2}}"#);
+        assert_json(&reply, &text);
     }
 }

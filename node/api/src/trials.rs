@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TestRequest {
-    /// The agent of this node that is tested: its name, or its id.
+    /// The agent that is tested, by its name or its id: one of this node, or, for real, one of another node.
     pub agent: String,
     /// The cases: a line of JSON for each, in the form of Inspect's samples.
     pub cases: String,
@@ -23,6 +23,10 @@ pub struct TestRequest {
     /// Asks models and tools for real; without it, tapes answer and nothing outside is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveTest>,
+    /// Whether it is accepted that an agent of another node may change something there, which nothing here can keep from it. Without
+    /// this, such an agent is not called.
+    #[serde(default)]
+    pub effects_elsewhere: bool,
     /// Whether the report is wanted as JUnit's XML too.
     #[serde(default)]
     pub junit: bool,
@@ -81,8 +85,35 @@ pub struct TestReport {
     pub pass_at: ShareEstimate,
     /// The least that was asked of the first of both.
     pub floor: Option<f64>,
+    /// Whether the agent runs on another node: its tools, tokens and effects there are not seen here.
+    pub elsewhere: bool,
     /// The cases, in the order of their file.
     pub cases: Vec<CaseReport>,
+    /// How often the agents that judge answers said what the cases say is right.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeAgreement>,
+}
+
+/// The agreement of a judge with labelled cases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgeAgreement {
+    /// The judge, as the contract names it: `agents/NAME`.
+    pub judge: String,
+    /// Runs of labelled cases in which it said what the case says.
+    pub agreed: u32,
+    /// Runs of labelled cases in which it was asked.
+    pub asked: u32,
+    /// Between which shares its agreement lies, with a probability of 95 %.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What a judge said of the answer of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgeVerdict {
+    /// The judge, as the contract names it: `agents/NAME`.
+    pub judge: String,
+    /// Whether it let the answer pass; none where it gave no verdict.
+    pub passed: Option<bool>,
 }
 
 /// An estimate of a share, 0 to 1.
@@ -129,6 +160,11 @@ pub struct CaseRun {
     pub tokens: u64,
     /// Tokens in a second; none of a run that took no time.
     pub tokens_per_second: Option<f64>,
+    /// What the agent's models cost, millionths of the currency of their `cost`; none where one does not tell it.
+    pub cost: Option<u64>,
+    /// What the agents said that judged its answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeVerdict>,
 }
 
 /// A task as a case: what `GET /tasks/{task}/case` answers.
@@ -180,12 +216,12 @@ mod tests {
     #[test]
     fn a_test_is_ordered_and_told() {
         let order = TestRequest { agent: "clerk".to_owned(), cases: "{}".to_owned(), ..TestRequest::default() };
-        assert_json(&order, r#"{"agent":"clerk","cases":"{}","junit":false}"#);
+        assert_json(&order, r#"{"agent":"clerk","cases":"{}","effectsElsewhere":false,"junit":false}"#);
         let live = LiveTest { test_servers: vec!["desk".to_owned()] };
         let order = TestRequest { runs: Some(3), floor: Some(0.5), live: Some(live), ..order };
         assert_json(
             &order,
-            r#"{"agent":"clerk","cases":"{}","runs":3,"floor":0.5,"live":{"testServers":["desk"]},"junit":false}"#,
+            r#"{"agent":"clerk","cases":"{}","runs":3,"floor":0.5,"live":{"testServers":["desk"]},"effectsElsewhere":false,"junit":false}"#,
         );
         let run = CaseRun {
             verdict: TestOutcome::Fail,
@@ -196,6 +232,8 @@ mod tests {
             first_token_ms: None,
             tokens: 7,
             tokens_per_second: Some(1.5),
+            cost: Some(9),
+            judges: vec![JudgeVerdict { judge: "agents/j".to_owned(), passed: Some(true) }],
         };
         let case =
             CaseReport { id: "1".to_owned(), verdict: TestOutcome::Fail, passed: 0, decided: 1, runs: vec![run] };
@@ -208,16 +246,19 @@ mod tests {
             pass_hat: ShareEstimate { estimate: Some(0.5), interval: Some((0.25, 0.75)) },
             pass_at: ShareEstimate { estimate: None, interval: None },
             floor: None,
+            elsewhere: false,
             cases: vec![case],
+            judges: vec![JudgeAgreement { judge: "agents/j".to_owned(), agreed: 1, asked: 2, interval: None }],
         };
         assert_json(
             &TestReply { report, table: "t".to_owned(), junit: None },
             concat!(
                 r#"{"report":{"agent":"clerk","version":"1.0.0","scorer":"includes","verdict":"undecided","k":1,"#,
                 r#""passHat":{"estimate":0.5,"interval":[0.25,0.75]},"passAt":{"estimate":null,"interval":null},"#,
-                r#""floor":null,"cases":[{"id":"1","verdict":"fail","passed":0,"decided":1,"runs":[{"verdict":"fail","#,
+                r#""floor":null,"elsewhere":false,"cases":[{"id":"1","verdict":"fail","passed":0,"decided":1,"runs":[{"verdict":"fail","#,
                 r#""reasons":["why"],"agent":null,"tools":["a/x"],"durationMs":5,"firstTokenMs":null,"tokens":7,"#,
-                r#""tokensPerSecond":1.5}]}]},"table":"t"}"#,
+                r#""tokensPerSecond":1.5,"cost":9,"judges":[{"judge":"agents/j","passed":true}]}]}],"#,
+                r#""judges":[{"judge":"agents/j","agreed":1,"asked":2,"interval":null}]},"table":"t"}"#,
             ),
         );
         assert_json(&[TestOutcome::Pass, TestOutcome::Fail], r#"["pass","fail"]"#);

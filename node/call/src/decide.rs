@@ -1,14 +1,19 @@
 //! Who may reach whom: one decision on the caller's side, one on the receiver's. What is asked, and the answers, are here; who
 //! decides is handed in from above.
 
+use std::collections::HashMap;
+
 use althing_communication::{Caller, CallerRule};
 use althing_discovery::TrustRelation;
+use althing_execution::CandidateList;
 use althing_protocol::{AgentId, Label, PublisherId};
 use futures::future::BoxFuture;
+use serde_json::Value;
 
 use crate::chain::Principal;
 use crate::error::OperationError;
 use crate::operation::Operation;
+use crate::params::Params;
 use crate::target::{Asker, Callee, Purpose, Target};
 
 /// Decides who may reach whom. What is not allowed is denied, and so is what cannot be decided.
@@ -18,6 +23,12 @@ pub trait Decide: Send + Sync {
 
     /// Whether something that came in is done. Asked before anything of it is read or run.
     fn decide_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement;
+
+    /// Whether something would be done that has not come in yet, as far as others are told beforehand. By contracts where policies
+    /// decide too: who then asks hears from [`Decide::decide_incoming`] why it is denied, as any caller does.
+    fn foretell_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
+        self.decide_incoming(incoming)
+    }
 
     /// How near a publisher is to this node's owner: what a name means, and what is told of an agent, depend on it.
     fn relation(&self, publisher: PublisherId) -> TrustRelation;
@@ -50,6 +61,8 @@ pub enum OutgoingRequest<'a> {
         principals: &'a [Principal],
         /// What is said of the data in it.
         label: Option<Label>,
+        /// What it says.
+        content: Option<MessageContent<'a>>,
     },
     /// An agent's work is about to be given to another agent, wherever that is.
     HandOver {
@@ -80,13 +93,58 @@ pub struct IncomingRequest<'a> {
     pub principals: &'a [Principal],
     /// What is said of the data in it.
     pub label: Option<Label>,
+    /// What it says, of a message.
+    pub content: Option<MessageContent<'a>>,
 }
 
 impl<'a> IncomingRequest<'a> {
     /// One that says nothing but who sends it.
     #[must_use]
     pub fn plain(service: Service<'a>, caller: &'a Caller) -> IncomingRequest<'a> {
-        IncomingRequest { service, caller, principals: &[], label: None }
+        IncomingRequest { service, caller, principals: &[], label: None, content: None }
+    }
+}
+
+/// What a message says.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageContent<'a> {
+    /// The message itself.
+    pub message: &'a a2a::Message,
+    /// What its agent is handed beside it.
+    pub metadata: Option<&'a HashMap<String, Value>>,
+    /// Whether it may be one that was decided on before under the same id: a step of a turn that goes on sends it again, or its own
+    /// turn goes on. Never of one whose sender chose the id, who could send it as often as they like.
+    pub is_again: bool,
+}
+
+impl<'a> MessageContent<'a> {
+    /// That of parameters that a sender wrote; none where they are not those of a message.
+    #[must_use]
+    pub fn of(params: &'a Params) -> Option<MessageContent<'a>> {
+        match params {
+            Params::Send(request) => Some(MessageContent::of_request(request)),
+            _ => None,
+        }
+    }
+
+    /// The same of a request that sends a message.
+    #[must_use]
+    pub fn of_request(request: &'a a2a::SendMessageRequest) -> MessageContent<'a> {
+        MessageContent { message: &request.message, metadata: request.metadata.as_ref(), is_again: false }
+    }
+
+    /// All that its agent is handed, as JSON, without the ids of the message and of where it belongs: who sends the same once more
+    /// has other ones. One without JSON is known by its id alone.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        let Ok(Value::Object(mut members)) = serde_json::to_value(self.message) else {
+            return Value::from(self.message.message_id.as_str());
+        };
+        for id in ["messageId", "contextId", "taskId"] {
+            members.remove(id);
+        }
+        let beside = self.metadata.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
+        Value::Array(vec![Value::Object(members), Value::Object(beside.collect())])
     }
 }
 
@@ -184,6 +242,10 @@ impl Judgement {
 }
 
 impl Target {
+    fn found(decide: &dyn Decide, agent: AgentId) -> Target {
+        Target { relation: decide.relation(agent.publisher()), agent, candidates: CandidateList::default() }
+    }
+
     /// An agent that was found, if it is decided that `asker` may have it for that purpose. `callee` is what was written, which a
     /// refusal repeats.
     ///
@@ -195,7 +257,7 @@ impl Target {
         (asker, callee): (&Asker, &Callee),
         purpose: Purpose,
     ) -> Result<Target, OperationError> {
-        let target = Target { relation: decide.relation(agent.publisher()), agent };
+        let target = Target::found(decide, agent);
         let judgement = decide.decide(&OutgoingRequest::Target { asker, callee, target: &target, purpose });
         judgement.decision().await.allowed()?;
         Ok(target)
@@ -204,7 +266,7 @@ impl Target {
     /// Whether it is decided at once that `asker` may have an agent for that purpose.
     #[must_use]
     pub fn is_allowed(decide: &dyn Decide, agent: &AgentId, asker: &Asker, purpose: Purpose) -> bool {
-        let target = Target { relation: decide.relation(agent.publisher()), agent: agent.clone() };
+        let target = Target::found(decide, agent.clone());
         let callee = Callee::Id(agent.clone());
         decide.decide(&OutgoingRequest::Target { asker, callee: &callee, target: &target, purpose }).allows_at_once()
     }
@@ -234,6 +296,28 @@ mod tests {
         assert!(asked.message.ends_with(": a word to the bank"), "{asked}");
         assert_eq!(Decision::from(Ok::<(), OperationError>(())), Decision::Allow);
         assert_eq!(Decision::from(Err::<(), OperationError>(denied())), Decision::Deny(denied()));
+    }
+
+    #[test]
+    fn what_a_message_says_is_all_that_its_agent_is_handed_but_for_ids() {
+        let params = |text: &str, ids: &str, beside: &str| {
+            let message = format!(r#"{{"role":"ROLE_USER","parts":[{{"text":"{text}"}}],{ids}}}"#);
+            let request = format!(r#"{{"message":{message},"metadata":{beside}}}"#);
+            Params::parse(Operation::SendMessage, request.as_bytes()).expect("parameters")
+        };
+        let said = |params: &Params| MessageContent::of(params).expect("a message").value();
+        let first = params("pay", r#""messageId":"1""#, "{}");
+        assert_eq!(said(&first), said(&params("pay", r#""messageId":"2","taskId":"t","contextId":"c""#, "{}")));
+        for other in [
+            params("pay more", r#""messageId":"1""#, "{}"),
+            params("pay", r#""messageId":"1""#, r#"{"to":"eve"}"#),
+            params("pay", r#""messageId":"1","metadata":{"to":"eve"}"#, "{}"),
+            params("pay", r#""messageId":"1","extensions":["https://e"]"#, "{}"),
+            params("pay", r#""messageId":"1","referenceTaskIds":["t"]"#, "{}"),
+        ] {
+            assert_ne!(said(&first), said(&other));
+        }
+        assert!(MessageContent::of(&Params::Card).is_none());
     }
 
     #[test]

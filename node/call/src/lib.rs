@@ -24,7 +24,7 @@ mod trace;
 pub mod traced;
 
 pub use chain::{Principal, is_user_name};
-pub use decide::{Consent, Decide, Decision, IncomingRequest, Judgement, OutgoingRequest, Service};
+pub use decide::{Consent, Decide, Decision, IncomingRequest, Judgement, MessageContent, OutgoingRequest, Service};
 pub use error::{OperationError, Refusal};
 pub use operation::Operation;
 pub use params::Params;

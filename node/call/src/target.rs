@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_discovery::{Among, TrustRelation};
+use althing_execution::CandidateList;
 use althing_failure::CallStep;
 use althing_protocol::AgentId;
 
@@ -56,6 +57,8 @@ pub struct Target {
     pub agent: AgentId,
     /// How near its publisher is to this node's owner.
     pub relation: TrustRelation,
+    /// Among which it was chosen, and why, where it was asked for by its name: for the span of its call.
+    pub candidates: CandidateList,
 }
 
 /// The only agents that a user may call.
@@ -126,7 +129,7 @@ mod tests {
 
     fn target(publisher: u8, name: &str, relation: TrustRelation) -> Target {
         let agent = AgentId::new(PublisherId::from_digest([publisher; 32]), name).expect("a name");
-        Target { agent, relation }
+        Target { agent, relation, candidates: CandidateList::default() }
     }
 
     fn had(asker: &Asker, target: &Target, purpose: Purpose) -> Result<(), String> {

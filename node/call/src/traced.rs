@@ -26,6 +26,8 @@ pub fn client(operation: Operation) -> Span {
         agent = tracing::field::Empty,
         peer = tracing::field::Empty,
         althing.binding.hash = tracing::field::Empty,
+        althing.agent.candidates = tracing::field::Empty,
+        althing.host.candidates = tracing::field::Empty,
         "error.type" = tracing::field::Empty,
         otel.status_description = tracing::field::Empty,
     )

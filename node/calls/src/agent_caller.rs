@@ -129,7 +129,7 @@ fn compares_ids(calls: &Calls, agent: &AgentId) -> bool {
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     // A call that is made once more asks whom it asked before, whatever the name leads to by now.
     let asked = question.callee.as_deref().unwrap_or(&question.to);
-    let target = match calls.target(&Asker::Agent, &Callee::near(asked), Purpose::Call).await {
+    let mut target = match calls.target(&Asker::Agent, &Callee::near(asked), Purpose::Call).await {
         Ok(target) => target,
         Err(OperationError { refusal: Refusal::ConsentRequired { to }, .. }) => {
             let (task, state) = (question.task.unwrap_or_default(), state_name(&TaskState::AuthRequired));
@@ -139,6 +139,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     };
     let to = target.agent.clone();
     if question.callee.is_some() {
+        // The name that led to it tells more than its id does.
+        target.candidates = calls.candidates(&question.to, &to);
         await_host(calls, &to).await;
     }
     let from =

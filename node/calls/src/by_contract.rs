@@ -70,7 +70,7 @@ impl ByContract {
 
     /// Checks who came in.
     fn incoming(&self, incoming: &IncomingRequest<'_>) -> Result<(), OperationError> {
-        let IncomingRequest { service, caller, principals, label: _ } = *incoming;
+        let IncomingRequest { service, caller, principals, label: _, content: _ } = *incoming;
         let trust = self.trust.borrow();
         let agent_of = |callers: &CallerRule| {
             let may = chain::may_call(&trust, callers, caller, principals);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use althing_call::{Asker, Callee, OperationError, Purpose, Target};
-use althing_discovery::{Candidate, Found, Query, TrustRelation};
+use althing_discovery::{Candidate, Found, Learned, Query, TrustRelation};
+use althing_execution::SuccessRate;
 use althing_execution::mesh::{LIMIT_DEFAULT, LIMIT_MAX};
 use althing_protocol::AgentId;
 use althing_protocol::object::Health;
@@ -48,6 +49,11 @@ pub fn found_schema() -> Value {
                 "description": "How its programs are contained where it runs; null where it has none, or does not say.",
             },
             "nodes": { "type": "array", "items": { "type": "string" } },
+            "success": {
+                "type": ["object", "null"],
+                "description": "The share of its turns on its first node that went well, from 0 to 1, and its basis: `measured here` by \
+                    verdicts, or `claimed` by the agent or its node; null where nothing is known.",
+            },
             "skills": { "type": "array", "items": { "type": "object" } },
         },
         "required": ["id", "name", "nodes", "skills"],
@@ -60,6 +66,41 @@ pub fn found_schema() -> Value {
         },
         "required": ["agents", "more"],
     })
+}
+
+/// The share of an agent's turns that went well, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Success {
+    /// Whole percents.
+    pub percent: u8,
+    /// In words: `measured here` by verdicts, or `claimed`, by the agent or by its node.
+    pub basis: &'static str,
+}
+
+impl Success {
+    const MEASURED: &'static str = "measured here";
+    const CLAIMED: &'static str = "claimed";
+
+    /// Of an agent on one node; none where nothing is known of its turns.
+    #[must_use]
+    pub fn of(calls: &Calls, found: &Found) -> Option<Success> {
+        let own = || calls.hosting().success(found.candidate.verified.agent.name());
+        match found.learned {
+            Learned::Local => own().map(Success::of_own),
+            Learned::Push | Learned::Asked => found.success.map(|percent| Success { percent, basis: Success::CLAIMED }),
+        }
+    }
+
+    fn of_own(rate: SuccessRate) -> Success {
+        let basis = if rate.is_measured { Success::MEASURED } else { Success::CLAIMED };
+        Success { percent: rate.percent, basis }
+    }
+
+    /// The share, 0 to 1.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        f64::from(self.percent) / 100.0
+    }
 }
 
 fn relation(calls: &Calls, agent: &AgentId) -> &'static str {
@@ -134,6 +175,7 @@ pub async fn find(calls: &Calls, filter: Filter, asker: &Asker) -> Result<Value,
                 Health::Leaving => "offline",
             },
             "load": f64::from(one.load_permille) / 1_000.0,
+            "success": Success::of(calls, one).map(|known| json!({ "share": known.share(), "basis": known.basis })),
             "skills": skills(&one.candidate, false).take(SKILLS_SHOWN).collect::<Vec<_>>(),
         })
     });
@@ -181,4 +223,16 @@ pub async fn describe(calls: &Calls, asker: &Asker, name: &str) -> Result<Value,
         "skills": shown,
         "more_skills": more,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_says_of_itself_is_claimed_here_too() {
+        let rate = |is_measured| Success::of_own(SuccessRate { percent: 75, is_measured });
+        assert_eq!((rate(true).basis, rate(false).basis), ("measured here", "claimed"));
+        assert!((rate(true).share() - 0.75).abs() < f64::EPSILON);
+    }
 }

@@ -19,12 +19,9 @@ use crate::outgoing::{Calls, WeakCalls};
 /// Why a task is not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoffOrderError {
-    /// The agent that is to have the work is not found, or may not be called.
+    /// The work may not go to that agent: it is not found, may not be called, or the owner's policies forbid it.
     #[error("{}", .0.message)]
     Recipient(OperationError),
-    /// The owner's policies do not let it go there.
-    #[error("{}", .0.message)]
-    Forbidden(OperationError),
     /// The work is not offered.
     #[error(transparent)]
     Handoff(#[from] HandoffError),
@@ -35,7 +32,7 @@ impl HandoffOrderError {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            HandoffOrderError::Recipient(error) | HandoffOrderError::Forbidden(error) => error.kind(),
+            HandoffOrderError::Recipient(error) => error.kind(),
             HandoffOrderError::Handoff(error) => error.kind(),
         }
     }
@@ -44,9 +41,7 @@ impl HandoffOrderError {
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
-            HandoffOrderError::Recipient(error) | HandoffOrderError::Forbidden(error) => {
-                error.remedy.as_deref().cloned()
-            }
+            HandoffOrderError::Recipient(error) => error.remedy.as_deref().cloned(),
             HandoffOrderError::Handoff(error) => error.remedy(),
         }
     }
@@ -69,6 +64,7 @@ impl HandoffWay for Way {
             // As where the order was taken: the owner gives the work away.
             let target = calls.target(&Asker::Owner, &Callee::Id(to), Purpose::Call).await?;
             let call = CallRequest::new(target, request, principals)
+                .in_turn_bound_by(calls.hosting().binding_hash(&from).unwrap_or_default())
                 .with_extensions(vec![HANDOFF_EXTENSION.to_owned()])
                 .with_attributes(Attributes { label, ..Attributes::default() })
                 .adding_to(answer);
@@ -132,7 +128,7 @@ async fn give(calls: &Calls, task: &str, file: HandoffFile) -> Result<HandoffPro
     // What the document says of its sender and its label is checked against the task before anything is sent.
     let asked = OutgoingRequest::HandOver { from: &handoff.sender.agent, to: &handoff.recipient, label: handoff.label };
     let judgement = calls.hosting().decide().decide(&asked);
-    judgement.decision().await.allowed().map_err(HandoffOrderError::Forbidden)?;
+    judgement.decision().await.allowed().map_err(HandoffOrderError::Recipient)?;
     Ok(calls.hosting().handoffs().give(task, file).await?)
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use althing_call::{
-    CallMetadata, Consent, Decide, Decision, IncomingRequest, Operation, OperationError, OperationRequest, Params,
-    Principal, Redirect, Reply, Service,
+    CallMetadata, Consent, Decide, Decision, IncomingRequest, Judgement, MessageContent, Operation, OperationError,
+    OperationRequest, Params, Principal, Reply, Service,
 };
 use althing_communication::{Caller, Entropy, Priority, WallClock};
 use althing_execution::agent::OwnCard;
 use althing_execution::tools::PendingAsks;
-use althing_execution::{Host, TurnRecorder};
+use althing_execution::{Host, SuccessRate, TurnRecorder};
 use althing_protocol::{AgentId, AgentRef, CallerId, Label, PublicKey, PublisherId};
 use althing_session::{
     AgentFigures, CountOutcomes, HandoffService, HandoverError, HostedAgent, Postman, Scope, Sessions, Signer,
@@ -20,10 +20,10 @@ use althing_store::Store;
 use futures::future::BoxFuture;
 
 use crate::agent_versions::AgentVersions;
-use crate::elsewhere::Elsewhere;
-use crate::machine::redirects::NO_REDIRECT;
+use crate::elsewhere::{self, Elsewhere};
 use crate::own_tasks::OwnTasks;
-use crate::versions::{NewCall, Versions, conversation_of};
+use crate::version_choice::VersionChoice;
+use crate::versions::Versions;
 
 /// The hosting side of calls.
 #[derive(Clone)]
@@ -108,14 +108,17 @@ impl Hosting {
 
     /// Decides again on the message that began a turn.
     async fn recheck(&self, standing: &Standing) -> Decision {
-        let Standing { agent, caller, principals, label } = standing;
+        let Standing { agent, caller, principals, label, message, metadata } = standing;
         let hosted = self.agents().version(&agent.id, &agent.version).or_else(|| self.agents().stable(&agent.id));
         let Some(hosted) = hosted else {
             return Decision::Deny(OperationError::agent_not_here(format!("{} is not hosted here", agent.id)));
         };
         let operation = Operation::SendMessage;
         let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
-        let asked = IncomingRequest { service, caller, principals, label: *label };
+        // Its turn began, and goes on: what somebody agreed to for it was not agreed to for anything else.
+        let metadata = metadata.as_ref();
+        let content = message.as_ref().map(|message| MessageContent { message, metadata, is_again: true });
+        let asked = IncomingRequest { service, caller, principals, label: *label, content };
         self.shared.decide.decide_incoming(&asked).decision().await
     }
 
@@ -207,6 +210,11 @@ impl Hosting {
         self.tasks().by_agent()
     }
 
+    /// Of the turns of an agent that runs here the share that went well, by its name; none where none ended yet.
+    pub(crate) fn success(&self, agent: &str) -> Option<SuccessRate> {
+        self.tasks().success(agent)
+    }
+
     /// What is counted of the turns of each agent that runs here, or ran, by its name.
     pub(crate) fn figures(&self) -> BTreeMap<String, AgentFigures> {
         self.tasks().figures()
@@ -232,23 +240,20 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<Reply, OperationError> {
         let (scope, streams) = (Scope::of_call(caller.id(), &metadata.principals), request.operation().streams());
-        let Some(hosted) = self.version_for(agent, scope, &request.params).await else {
+        let Some(hosted) = self.choice().for_params(agent, scope, &request.params).await else {
             return Err(self.not_here(agent, scope, &request.params).await);
         };
-        let consent = self.decide_call(&hosted, caller, request.operation(), metadata).await?;
+        let asked = (request.operation(), MessageContent::of(&request.params));
+        let consent = self.decide_call(&hosted, caller, asked, metadata).await?;
         // Whatever is answered, with a list of nothing too: without a label it would count as a stranger's elsewhere.
         metadata.answer.add_label(self.tasks().data_label(&hosted.agent).map(Label::of_trusted));
-        let may_redirect = metadata.extensions.iter().all(|extension| extension != NO_REDIRECT);
-        if may_redirect && let Some(redirect) = self.redirect(&hosted, scope, &request.params) {
-            return Err(OperationError::redirected(redirect));
-        }
-        if let (Params::Send(_), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
-            elsewhere.refused(agent).map_or(Ok(()), |why| Err(OperationError::busy(why)))?;
+        if let (Params::Send(request), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
+            elsewhere::check(elsewhere.as_ref(), self.tasks(), (&hosted, scope), &request.message, metadata)?;
         }
         let operation = request.operation();
         let (hosted, more) = match &mut request.params {
             Params::Send(request) => {
-                self.divided(hosted, (caller, scope), (operation, &mut request.message), metadata).await?
+                self.divided(hosted, (caller, scope), (operation, request.as_mut()), metadata).await?
             }
             _ => (hosted, None),
         };
@@ -280,66 +285,34 @@ impl Hosting {
         moved.unwrap_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))
     }
 
-    /// The version of the agent that is asked: of a task of this caller the one that works on it, if it is here; else the stable
-    /// one.
-    async fn version_for(&self, agent: &AgentId, scope: Scope, params: &Params) -> Option<HostedAgent> {
-        let stable = self.agents().stable(agent)?;
-        // Where there is only one, nothing is looked up.
-        let Some(task) = params.task_id().filter(|_| !self.agents().is_alone(agent)) else { return Some(stable) };
-        let version = self.tasks().version_of(&stable, scope, task).await;
-        let of_task = version.and_then(|version| self.agents().version(agent, &version));
-        let may_answer = |version: &HostedAgent| {
-            self.shared.versions.get().is_none_or(|versions| versions.may_answer(&version.agent))
-        };
-        Some(of_task.filter(may_answer).unwrap_or(stable))
+    /// What says which version of an agent answers.
+    fn choice(&self) -> VersionChoice<'_> {
+        let Shared { tasks, agents, versions, .. } = &*self.shared;
+        VersionChoice { tasks, agents, versions: versions.get() }
     }
 
-    /// The version that answers a message, which the stable one may answer too, with what must be consented to where its callers are others; a message that begins a conversation names it
-    /// from then on. Called when it was decided that it is answered, so that nobody else leaves a trace.
+    /// The version that answers a message, which the stable one may answer too, with what must be consented to where its callers
+    /// are others. Called when it was decided that it is answered, so that nobody else leaves a trace.
     async fn divided(
         &self,
         stable: HostedAgent,
         (caller, scope): (&Caller, Scope),
-        (operation, message): (Operation, &mut a2a::Message),
+        (operation, request): (Operation, &mut a2a::SendMessageRequest),
         metadata: &CallMetadata,
     ) -> Result<(HostedAgent, Option<Consent>), OperationError> {
-        let Some(versions) = self.shared.versions.get().filter(|versions| versions.divides(stable.id())) else {
-            return Ok((stable, None));
-        };
-        let is_new = message.task_id.is_none() && !is_handoff(message);
-        // What was taken before is answered by its task.
-        if !is_new || self.tasks().has_begun(&stable, scope, &message.message_id) {
-            return Ok((stable, None));
-        }
-        let written = String::from(scope);
-        let has_context = |context: &String| self.tasks().has_context(&stable, scope, context);
-        let is_known = message.context_id.as_ref().is_some_and(has_context);
-        let begin = || conversation_of(stable.id(), &written, &message.message_id);
-        let context = message.context_id.clone().unwrap_or_else(begin);
-        let (agent, message_id) = (stable.id(), message.message_id.as_str());
-        let call = NewCall { agent, caller: &written, context: &context, message: message_id, is_known };
-        let version = versions.route(&call).await;
-        message.context_id = Some(context);
-        let version = version.and_then(|version| self.agents().version(stable.id(), &version));
-        let Some(version) = version.filter(|version| version.agent != stable.agent) else {
+        let group = metadata.rights.lease.as_ref().map(|lease| lease.name().0);
+        let Some(version) = self.choice().for_message(&stable, scope, &mut request.message, group).await else {
             return Ok((stable, None));
         };
         let consent = match version.callers == stable.callers {
             true => None,
-            false => self.decide_call(&version, caller, operation, metadata).await?,
+            false => {
+                let asked = (operation, Some(MessageContent::of_request(request)));
+                self.decide_call(&version, caller, asked, metadata).await?
+            }
         };
         metadata.answer.add_label(self.tasks().data_label(&version.agent).map(Label::of_trusted));
         Ok((version, consent))
-    }
-
-    /// Where a new message is sent instead. One that was taken here before is answered by its task.
-    fn redirect(&self, agent: &HostedAgent, scope: Scope, params: &Params) -> Option<Redirect> {
-        let Params::Send(request) = params else { return None };
-        if request.message.task_id.is_some() {
-            return None;
-        }
-        let redirect = self.shared.elsewhere.get()?.served_by(agent.id())?;
-        (!self.tasks().has_begun(agent, scope, &request.message.message_id)).then_some(redirect)
     }
 
     /// Decides on one operation; gives what must be consented to first, of a message. Nothing else can wait for that.
@@ -347,12 +320,13 @@ impl Hosting {
         &self,
         hosted: &HostedAgent,
         caller: &Caller,
-        operation: Operation,
+        (operation, content): (Operation, Option<MessageContent<'_>>),
         metadata: &CallMetadata,
     ) -> Result<Option<Consent>, OperationError> {
         let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
         let (principals, label) = (&metadata.principals, metadata.attributes.label);
-        let judgement = self.shared.decide.decide_incoming(&IncomingRequest { service, caller, principals, label });
+        let asked = IncomingRequest { service, caller, principals, label, content };
+        let judgement = self.shared.decide.decide_incoming(&asked);
         match judgement.decision().await {
             Decision::Ask(consent) if operation.is_message() => Ok(Some(consent)),
             decision => decision.allowed().map(|()| None),
@@ -376,21 +350,40 @@ impl Hosting {
         Sessions::of(self.tasks()).ask_tenures(tenures);
     }
 
-    /// Whether the agent is hosted here and would do a task of a group that `caller` gives it on behalf of these principals;
-    /// `elsewhere` says whether another node submitted it.
-    pub(crate) fn does_task(
+    /// Whether the agent is hosted here and would do tasks of a group that `caller` gives it on behalf of these principals, as far
+    /// as others are told before there is one.
+    pub(crate) fn offers_tasks(&self, caller: &Caller, agent: &AgentId, principals: &[Principal]) -> bool {
+        let hosted = self.agents().stable(agent);
+        hosted.is_some_and(|hosted| {
+            let service = Service::GroupTask { agent, callers: &hosted.callers, elsewhere: false };
+            let asked = IncomingRequest { service, caller, principals, label: None, content: None };
+            self.shared.decide.foretell_incoming(&asked).allows_at_once()
+        })
+    }
+
+    /// Whether the agent does a task of a group that `caller` gives it on behalf of these principals; `elsewhere` says whether
+    /// another node submitted it.
+    ///
+    /// # Errors
+    /// Why it does not, as whoever called it would hear.
+    pub(crate) fn check_task(
         &self,
         caller: &Caller,
         agent: &AgentId,
         principals: &[Principal],
         elsewhere: bool,
-    ) -> bool {
+    ) -> Result<(), OperationError> {
         let hosted = self.agents().stable(agent);
-        hosted.is_some_and(|hosted| {
-            let service = Service::GroupTask { agent, callers: &hosted.callers, elsewhere };
-            let asked = IncomingRequest { service, caller, principals, label: None };
-            self.shared.decide.decide_incoming(&asked).allows_at_once()
-        })
+        let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
+        let service = Service::GroupTask { agent, callers: &hosted.callers, elsewhere };
+        let asked = IncomingRequest { service, caller, principals, label: None, content: None };
+        match self.shared.decide.decide_incoming(&asked) {
+            Judgement::Now(decision) => decision.allowed(),
+            Judgement::Later(_) => {
+                let why = "somebody has to decide on it, and a task of a group waits for nobody";
+                Err(OperationError::caller_not_allowed(why))
+            }
+        }
     }
 
     /// The agent card that an agent serves itself, if any.

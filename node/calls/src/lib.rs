@@ -24,6 +24,7 @@ mod own_tasks;
 pub mod reserve;
 pub mod spans;
 mod target;
+mod version_choice;
 mod versions;
 
 pub use agent_caller::AgentCaller;

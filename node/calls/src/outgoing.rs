@@ -3,40 +3,37 @@
 
 mod attachment;
 mod host_attempts;
+mod host_calls;
+mod host_verdicts;
 mod resting;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use althing_call::{
-    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, Trace, chain, traced,
+    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, chain, traced,
 };
-use althing_communication::{CallError, Caller, Communication, OpenError, Request, WallClock};
+use althing_communication::{Caller, Communication, WallClock};
 use althing_discovery::{Among, Discovery, TrustRelation};
+use althing_execution::CandidateList;
 use althing_execution::agent::OwnCard;
 use althing_protocol::contract::Latency;
 use althing_protocol::{AgentId, CallerId, Label, PublicKey, PublisherId};
-use althing_session::{AgentFigures, Follower, Remote, Tenures};
+use althing_session::{AgentFigures, Remote, Tenures};
 use althing_store::Store;
-use futures::{StreamExt as _, TryFutureExt as _};
+use futures::TryFutureExt as _;
 use tracing::Instrument as _;
 
-use host_attempts::{HostAttempts, Unanswered, lost, unproven};
+use host_attempts::{AttemptPorts, HostAttempts, Unanswered, lost, unproven};
+use host_calls::{Call, HostCalls, refusal};
+use host_verdicts::HostVerdicts;
 use resting::resting;
 
-use crate::CALL;
 use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
 use crate::lists;
 use crate::machine::redirects::{RedirectError, Redirects};
 use crate::target::Finder;
-
-/// Timeout of the answer to a message: agents may work for a while. A node that has gone is noticed within seconds by its
-/// connection.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(3_600);
-/// Timeout of the first event of a subscription. The first event of an answer has [`ANSWER_PATIENCE`].
-const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The calling side.
 #[derive(Clone)]
@@ -48,12 +45,22 @@ struct Shared {
     communication: Communication,
     discovery: Discovery,
     hosting: Hosting,
-    remote: Remote,
+    remote: Arc<Remote>,
     clock: WallClock,
     me: Caller,
     finder: Finder,
+    /// Has hosts answer.
+    hosts: HostCalls,
     /// Where calls were redirected.
     redirects: Mutex<Redirects>,
+}
+
+impl Shared {
+    /// What a call needs on its way to a host that answers it.
+    fn ports(&self) -> AttemptPorts<'_> {
+        let Shared { hosts, discovery, remote, finder, redirects, .. } = self;
+        AttemptPorts { hosts, discovery, remote, finder, redirects }
+    }
 }
 
 impl Calls {
@@ -68,11 +75,14 @@ impl Calls {
         owner: PublisherId,
     ) -> Calls {
         let me = Caller { node: communication.network().local(), owner: Some(owner) };
+        let remote = Arc::new(Remote::new(store, me.node, hosting.network()));
+        let below = (communication.clone(), discovery.clone(), hosting.clone());
         let shared = Shared {
             communication,
             finder: Finder::new(discovery.clone(), hosting.decide().clone(), owner),
+            hosts: HostCalls::new(below, remote.clone(), clock.clone(), me),
             discovery,
-            remote: Remote::new(store, me.node, hosting.network()),
+            remote,
             hosting,
             clock,
             me,
@@ -104,6 +114,11 @@ impl Calls {
         self.shared.finder.target(asker, callee, purpose).await
     }
 
+    /// The agents that a name could have meant, with why it means that one; none where it is no name but an id.
+    pub(crate) fn candidates(&self, text: &str, chosen: &AgentId) -> CandidateList {
+        self.shared.finder.candidates(text, chosen)
+    }
+
     /// Whether `asker` may have an agent that is known already, for that purpose: for lists, which wait for no decision.
     #[must_use]
     pub fn allows(&self, asker: &Asker, agent: &AgentId, purpose: Purpose) -> bool {
@@ -118,12 +133,21 @@ impl Calls {
         is_meant && self.allows(asker, agent, purpose)
     }
 
+    /// Whether an agent that is hosted here would do tasks of a group that this node gives it on behalf of `asker`, as far as the
+    /// group is told before there is one: by its contract. Whether it does one, [`Calls::check_task`] says.
+    #[must_use]
+    pub fn offers_tasks(&self, agent: &AgentId, asker: CallerId) -> bool {
+        self.shared.hosting.offers_tasks(&self.shared.me, agent, &[chain::Principal::Caller(asker)])
+    }
+
     /// Whether an agent that is hosted here does a task of a group that this node gives it on behalf of `asker`. `elsewhere`
     /// says whether another node submitted the task: an agent that only this node may call does none of those, though the same
     /// owner may stand behind both.
-    #[must_use]
-    pub fn does_task(&self, agent: &AgentId, asker: CallerId, elsewhere: bool) -> bool {
-        self.shared.hosting.does_task(&self.shared.me, agent, &[chain::Principal::Caller(asker)], elsewhere)
+    ///
+    /// # Errors
+    /// Why it does not, as whoever called it would hear.
+    pub fn check_task(&self, agent: &AgentId, asker: CallerId, elsewhere: bool) -> Result<(), OperationError> {
+        self.shared.hosting.check_task(&self.shared.me, agent, &[chain::Principal::Caller(asker)], elsewhere)
     }
 
     /// Whether an agent that is hosted here began a task by a message of that id, which this node sent it on behalf of `asker`.
@@ -240,25 +264,33 @@ impl Calls {
         let carried = request.metadata.attributes.check();
         carried.map_err(|error| OperationError::invalid_params(error.to_string()))?;
         let agent = request.target.agent.clone();
-        tracing::Span::current().record("agent", tracing::field::display(&agent));
+        let span = tracing::Span::current();
+        span.record("agent", tracing::field::display(&agent));
+        request.target.candidates.record(&span, "althing.agent.candidates");
         let call = Call { agent, request };
         let (shared, operation) = (&self.shared, call.request.operation());
         if operation == Operation::ExtendedCard {
             return Err(OperationError::no_extended_card());
         }
         let mut hosts = self.hosts(&call).await;
+        let known = hosts.clone();
         if operation.is_message() {
-            hosts = match shared.finder.permitted(&call.agent, hosts, &call.request.metadata).await {
+            hosts = match shared.finder.permitted(&call.agent, hosts, &call.request).await {
                 Ok(permitted) => permitted,
-                Err(refused) => return self.resting(&call, refused),
+                Err(refused) => {
+                    HostVerdicts::of(&known, &[]).record();
+                    return self.resting(&call, refused);
+                }
             };
         }
+        let verdicts = HostVerdicts::of(&known, &hosts);
         if operation == Operation::ListTasks && hosts.len() > 1 {
             let call = &call;
             let new_home = |from, proof: String| async move { self.new_home(from, &proof, call).await };
-            return lists::all(hosts, |node| self.ask_host(node, call).map_err(OperationError::from), new_home).await;
+            return lists::all(hosts, |node| shared.hosts.ask_host(node, call).map_err(OperationError::from), new_home)
+                .await;
         }
-        let failed = match Box::pin(HostAttempts::new(self, &call).ask(hosts)).await {
+        let failed = match Box::pin(HostAttempts::new(shared.ports(), &call, verdicts).ask(hosts)).await {
             Ok(reply) => return Ok(reply),
             Err(Unanswered::Refused(error)) => return self.resting(&call, error),
             Err(Unanswered::Unreached(failed)) => failed,
@@ -286,19 +318,6 @@ impl Calls {
         resting(&call.request, &shared.remote, || (self.new_id(), shared.clock.now_ms()), refused)
     }
 
-    /// Has one host answer, which may be this node.
-    async fn ask_host(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
-        let shared = &self.shared;
-        if node == shared.me.node {
-            let CallRequest { request, metadata, .. } = &call.request;
-            let handled = shared.hosting.handle(&shared.me, &call.agent, request.clone(), metadata).await;
-            return handled.map_err(SendError::Answer);
-        }
-        let reply = self.send(node, call).await?;
-        shared.discovery.note_use(node);
-        Ok(reply)
-    }
-
     /// Where the tasks are that a host proved to have handed over.
     async fn new_home(&self, from: PublicKey, proof: &str, call: &Call) -> Result<PublicKey, OperationError> {
         let (shared, agent) = (&self.shared, &call.agent);
@@ -322,86 +341,6 @@ impl Calls {
         }
         shared.discovery.search_hosts(&call.agent).await
     }
-
-    /// Sends a call to a node; reconnects once if it is no longer connected.
-    async fn send(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
-        match self.send_once(node, call).await {
-            Err(SendError::Call(CallError::Unreachable { reason: OpenError::NotConnected, .. }))
-                if self.shared.discovery.reconnect(node).await =>
-            {
-                self.send_once(node, call).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    async fn send_once(&self, node: PublicKey, call: &Call) -> Result<Reply, SendError> {
-        tracing::Span::current().record("peer", tracing::field::display(&node));
-        let trace = Trace::of(&tracing::Span::current());
-        let (asked, metadata, operation) = (&call.request, &call.request.metadata, call.request.operation());
-        let is_message = operation.is_message();
-        let request = Request {
-            operation: operation.name().to_owned(),
-            agent: Some(call.agent.clone()),
-            deadline: is_message.then_some(ANSWER_PATIENCE),
-            traceparent: trace.traceparent,
-            tracestate: trace.tracestate,
-            principals: chain::written(&metadata.principals),
-            extensions: metadata.extensions.clone(),
-            activated: metadata.activated.clone(),
-            attributes: metadata.attributes.clone(),
-            answer: metadata.answer.clone(),
-            priority: asked.priority,
-            body: asked.request.bytes().to_vec(),
-            holder: None,
-            frame: None,
-        };
-        let shared = &self.shared;
-        if !operation.streams() {
-            let body = shared.communication.call(node, CALL, request).await?;
-            return self.checked(node, call, body).await.map(Reply::One);
-        }
-        let mut events = shared.communication.stream(node, CALL, request).await?;
-        // The first event is awaited here, so that a refusal is returned by the operation and not in its stream.
-        let patience = if is_message { ANSWER_PATIENCE } else { FIRST_EVENT_PATIENCE };
-        let first = tokio::time::timeout(patience, events.next()).await;
-        let after_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let first = first.map_err(|_| CallError::Deadline { peer: node, after_ms })??;
-        let later = events.into_stream();
-        let (calls, agent, answer) = (self.clone(), call.agent.clone(), metadata.answer.clone());
-        let all = futures::stream::iter(first.map(Ok)).chain(later);
-        let followed = all.scan(Follower::default(), move |follower, event| {
-            let (calls, agent, label) = (calls.clone(), agent.clone(), answer.label());
-            let event = event.map_err(refusal).and_then(|event| match follower.follow(&event) {
-                Ok(news) => Ok((event, news)),
-                Err(error) => Err(not_a2a(node, &error)),
-            });
-            async move {
-                if let Ok((_, Some(task))) = &event {
-                    let now_ms = calls.shared.clock.now_ms();
-                    calls.shared.remote.note(node, &agent, (task.clone(), label), now_ms).await;
-                }
-                Some(event.map(|(event, _)| event))
-            }
-        });
-        Ok(Reply::Events(followed.boxed()))
-    }
-
-    /// Checks that an answer has the operation's type, and remembers the task in it.
-    async fn checked(&self, node: PublicKey, call: &Call, body: Vec<u8>) -> Result<Vec<u8>, SendError> {
-        let task = task_in(node, call.request.operation(), &body)?;
-        if let Some(task) = task {
-            let label = call.request.metadata.answer.label();
-            self.shared.remote.note(node, &call.agent, (task, label), self.shared.clock.now_ms()).await;
-        }
-        Ok(body)
-    }
-}
-
-/// A call whose agent is resolved.
-struct Call {
-    agent: AgentId,
-    request: CallRequest,
 }
 
 /// A weak handle of [`Calls`].
@@ -411,71 +350,6 @@ pub(crate) struct WeakCalls(Weak<Shared>);
 impl WeakCalls {
     pub fn upgrade(&self) -> Option<Calls> {
         self.0.upgrade().map(|shared| Calls { shared })
-    }
-}
-
-/// Why an operation on another node failed.
-enum SendError {
-    /// The call failed.
-    Call(CallError),
-    /// What this node says of it: the answer is not A2A, or this node is the host and refuses.
-    Answer(OperationError),
-}
-
-impl From<CallError> for SendError {
-    fn from(error: CallError) -> SendError {
-        SendError::Call(error)
-    }
-}
-
-impl From<SendError> for OperationError {
-    fn from(failed: SendError) -> OperationError {
-        match failed {
-            SendError::Call(error) => refusal(error),
-            SendError::Answer(error) => error,
-        }
-    }
-}
-
-/// The task in an answer, which has the operation's type; none where that has no task.
-fn task_in(node: PublicKey, operation: Operation, body: &[u8]) -> Result<Option<a2a::Task>, SendError> {
-    let wrong = |error: serde_json::Error| SendError::Answer(not_a2a(node, &error));
-    Ok(match operation {
-        Operation::SendMessage => match serde_json::from_slice(body).map_err(wrong)? {
-            a2a::SendMessageResponse::Task(task) => Some(task),
-            a2a::SendMessageResponse::Message(_) => None,
-        },
-        Operation::ListTasks => {
-            serde_json::from_slice::<a2a::ListTasksResponse>(body).map_err(wrong)?;
-            None
-        }
-        Operation::CreatePushConfig | Operation::GetPushConfig => {
-            serde_json::from_slice::<a2a::TaskPushNotificationConfig>(body).map_err(wrong)?;
-            None
-        }
-        Operation::ListPushConfigs => {
-            serde_json::from_slice::<a2a::ListTaskPushNotificationConfigsResponse>(body).map_err(wrong)?;
-            None
-        }
-        Operation::DeletePushConfig => {
-            serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).map_err(wrong)?;
-            None
-        }
-        _ => Some(serde_json::from_slice(body).map_err(wrong)?),
-    })
-}
-
-fn not_a2a(node: PublicKey, error: &serde_json::Error) -> OperationError {
-    OperationError::invalid_agent_response(format!("{node} answered with something other than A2A: {error}"))
-}
-
-/// Maps a failed call to the caller's error.
-fn refusal(error: CallError) -> OperationError {
-    match error {
-        CallError::Refused { body, .. } => OperationError::from_peer(&body),
-        error @ CallError::Deadline { .. } => OperationError::deadline(error.to_string()),
-        error @ CallError::Request(_) => OperationError::invalid_params(error.to_string()),
-        error => OperationError::agent_unreachable(error.to_string()),
     }
 }
 

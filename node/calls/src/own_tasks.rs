@@ -27,6 +27,12 @@ impl OwnTasks {
         self.0.lost()
     }
 
+    /// The turns that stopped and may go on anew from one of their steps, for a day: the newest of many, the newest first.
+    #[must_use]
+    pub fn stopped_turns(&self) -> Vec<TurnLoss> {
+        self.0.stopped()
+    }
+
     /// The journals of a task's turns, the oldest first, without what is in them: of those that are recorded, and of the one that is
     /// not over.
     ///

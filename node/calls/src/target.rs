@@ -1,11 +1,14 @@
 //! From the name or id of an agent to the agent: the only place that asks L3 what a name means.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use althing_call::{
-    Asker, CallMetadata, Callee, Decide, Judgement, OperationError, OutgoingRequest, Purpose, Refusal, Target,
+    Asker, CallRequest, Callee, Decide, Judgement, MessageContent, OperationError, OutgoingRequest, Principal, Purpose,
+    Refusal, Target,
 };
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
+use althing_execution::CandidateList;
 use althing_failure::{CallStep, Remedy};
 use althing_protocol::{AgentId, PublicKey, PublisherId};
 
@@ -50,7 +53,19 @@ impl Finder {
             (Callee::Named(text, among), _) => self.named(text, *among).await?,
             (Callee::Id(agent), _) => agent.clone(),
         };
-        Target::decided(self.decide.as_ref(), agent, (asker, callee), purpose).await
+        let mut target = Target::decided(self.decide.as_ref(), agent, (asker, callee), purpose).await?;
+        if let (Callee::Named(text, _), Purpose::Call) = (callee, purpose) {
+            target.candidates = self.candidates(text, &target.agent);
+        }
+        Ok(target)
+    }
+
+    /// The agents that a name could have meant, with why it means that one; none where it is no name but an id.
+    pub fn candidates(&self, text: &str, chosen: &AgentId) -> CandidateList {
+        if text.parse::<AgentId>().is_ok() {
+            return CandidateList::default();
+        }
+        candidates(self.discovery.namesakes(text), chosen, |publisher| self.relation(publisher))
     }
 
     /// Whether `asker` may have an agent that is known already, as far as that is decided at once: for lists.
@@ -104,12 +119,12 @@ impl Finder {
         &self,
         agent: &AgentId,
         hosts: Vec<PublicKey>,
-        metadata: &CallMetadata,
+        request: &CallRequest,
     ) -> Result<Vec<PublicKey>, OperationError> {
         let mut permitted = Vec::with_capacity(hosts.len());
         let mut denied = None;
         for host in hosts {
-            match self.judge_host(agent, host, metadata).decision().await.allowed() {
+            match self.judge_host(agent, host, request).decision().await.allowed() {
                 Ok(()) => permitted.push(host),
                 // What somebody can consent to says more than what stays denied.
                 Err(why) => denied = denied.filter(needs_consent).or(Some(why)),
@@ -122,12 +137,39 @@ impl Finder {
     }
 
     /// Whether a message may be sent to that host.
-    fn judge_host(&self, agent: &AgentId, host: PublicKey, metadata: &CallMetadata) -> Judgement {
+    fn judge_host(&self, agent: &AgentId, host: PublicKey, request: &CallRequest) -> Judgement {
         let known = self.discovery.described_by(host, agent);
         let version = known.as_ref().and_then(|known| known.description.version());
-        let (principals, label) = (&metadata.principals, metadata.attributes.label);
-        self.decide.decide(&OutgoingRequest::Message { agent, version, principals, label })
+        let (principals, label) = (&request.metadata.principals, request.metadata.attributes.label);
+        // The ids of what agents of this node say are the keys of their steps, or new ones.
+        let is_again = matches!(principals.last(), Some(Principal::Agent(_)));
+        let content = MessageContent::of(&request.request.params).map(|content| MessageContent { is_again, ..content });
+        self.decide.decide(&OutgoingRequest::Message { agent, version, principals, label, content })
     }
+}
+
+/// The agents of a name that are known, with why one of them was chosen: that one first, and then the nearest.
+fn candidates(
+    known: BTreeSet<AgentId>,
+    chosen: &AgentId,
+    relation: impl Fn(PublisherId) -> TrustRelation,
+) -> CandidateList {
+    let nearness = relation(chosen.publisher());
+    let why = match nearness {
+        TrustRelation::Own => "chosen: it is the owner's",
+        TrustRelation::Trusted => "chosen: the owner trusts its publisher",
+        TrustRelation::Stranger => "chosen: strangers' are allowed, and nobody near has one",
+    };
+    let mut list = CandidateList::default();
+    list.add(chosen, None, why);
+    let mut others: Vec<(TrustRelation, AgentId)> =
+        known.into_iter().filter(|known| known != chosen).map(|known| (relation(known.publisher()), known)).collect();
+    others.sort_unstable();
+    for (relation, other) in others {
+        let is_farther = relation > nearness;
+        list.add(&other, None, if is_farther { "left out: its publisher is farther" } else { "left out: found later" });
+    }
+    list
 }
 
 /// Whether somebody can consent to what is refused.
@@ -149,5 +191,31 @@ fn remedied(error: OperationError, step: Option<Remedy>) -> OperationError {
     match step {
         Some(step) if error.refusal == Refusal::AgentUnknown => error.with_remedy(step),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_name_the_chosen_agent_is_told_first_and_why_the_others_were_left_out() {
+        let [own, trusted, stranger] =
+            [3, 2, 1].map(|owner| AgentId::new(PublisherId::from_digest([owner; 32]), "echo").expect("a name"));
+        let publishers = [own.publisher(), trusted.publisher()];
+        let relation = |publisher: PublisherId| match publishers.iter().position(|near| *near == publisher) {
+            Some(0) => TrustRelation::Own,
+            Some(_) => TrustRelation::Trusted,
+            None => TrustRelation::Stranger,
+        };
+        let known = BTreeSet::from([own.clone(), trusted.clone(), stranger.clone()]);
+        let farther = "left out: its publisher is farther";
+        let told =
+            format!(r#"[{{"id":"{own}","why":"chosen: it is the owner's"}},{{"id":"{trusted}","why":"{farther}"}},"#)
+                + &format!(r#"{{"id":"{stranger}","why":"{farther}"}}]"#);
+        assert_eq!(candidates(known.clone(), &own, relation).text(), told);
+        // One that was found on another node, and is not known by its name yet, is told too.
+        let alone = candidates(BTreeSet::new(), &trusted, relation).text();
+        assert_eq!(alone, format!(r#"[{{"id":"{trusted}","why":"chosen: the owner trusts its publisher"}}]"#));
     }
 }

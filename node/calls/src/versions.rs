@@ -18,6 +18,8 @@ pub struct NewCall<'a> {
     pub message: &'a str,
     /// Whether the conversation has tasks already.
     pub is_known: bool,
+    /// The group whose work it is, by its id, if it is for a task of one: as this node's part in that group says, and nobody else.
+    pub group: Option<&'a str>,
 }
 
 /// Says which of several versions of an agent answers.

@@ -10,7 +10,8 @@ use althing_execution::kernel::Kernel;
 use althing_execution::{AgentKey, BoundTool, Host, enclosed};
 use althing_governance::Governance;
 use althing_protocol::contract::Class;
-use althing_protocol::{AgentRef, Contract};
+use althing_protocol::{AgentId, AgentRef, Contract};
+use althing_store::Store;
 use althing_td::{AgentFile, RuntimeSpec};
 
 use crate::agent_records::AgentRecords;
@@ -21,7 +22,8 @@ use crate::identity::Identity;
 use crate::orders::Orders;
 use crate::publish::{self, StoredAgent};
 use crate::revocations::Revocations;
-use crate::rollouts::Rollouts;
+use crate::rollouts::{Rollouts, stored_agents};
+use crate::smooth;
 
 /// How long it is waited for how the program of an agent is contained.
 const ENCLOSED_MAX: Duration = Duration::from_secs(5);
@@ -71,13 +73,14 @@ impl AgentVersions {
         // What an agent does is recorded, and so nothing runs where that cannot be.
         self.records.check().await?;
         let hosted = hosted(added, publish::agent_ref(&self.identity.owner(), &added.file)?)?;
-        let (host, file, folder) = (self.host.clone(), added.file.clone(), added.folder.clone());
-        run_blocking(self.kernel.as_ref(), move || host.start_pinned(&file, &folder, pins)).await??;
+        let file = smooth::bound_file(&self.host, added);
+        let (host, bound, folder) = (self.host.clone(), file.clone(), added.folder.clone());
+        run_blocking(self.kernel.as_ref(), move || host.start_pinned(&bound, &folder, pins)).await??;
         self.bindings.seal(&hosted.agent).await?;
         // Its description says how its program is contained, which its keeper tells at once.
         enclosed(&self.host, &hosted.agent, ENCLOSED_MAX).await;
         self.govern(&hosted.agent, &added.file);
-        if let Err(unrecorded) = self.records.start(&hosted.agent, &added.file, &self.host).await {
+        if let Err(unrecorded) = self.records.start(&hosted.agent, &file, &self.host).await {
             self.host.stop(&hosted.agent).await;
             return Err(unrecorded);
         }
@@ -85,6 +88,11 @@ impl AgentVersions {
         let agent = hosted.agent.clone();
         self.hosting.add(hosted);
         Ok(agent)
+    }
+
+    /// Those of an agent that run.
+    pub fn running(&self, agent: &str) -> Vec<AgentRef> {
+        self.host.versions(agent)
     }
 
     /// No program writes the files of an agent, in any of its versions.
@@ -113,6 +121,27 @@ impl AgentVersions {
         self.hosting.remove(agent);
         self.host.stop(agent).await;
         self.records.end(agent).await;
+    }
+
+    /// Stops those that run beside the ones that everybody has, and may not run; the latter go on.
+    pub async fn end_revoked(&self, store: &dyn Store) {
+        let others = match stored_agents(store) {
+            Ok(others) => others,
+            Err(error) => return tracing::error!(%error, "versions whose releases are revoked could not be stopped"),
+        };
+        for other in others {
+            let Err(why) = self.check_standing(&other) else { continue };
+            let Ok(version) = publish::agent_ref(&self.identity.owner(), &other.file) else { continue };
+            if self.running(&other.file.name).contains(&version) {
+                tracing::warn!(agent = other.file.name, version = &*version.version, %why, "a version is stopped");
+                self.stop(&version).await;
+            }
+        }
+    }
+
+    /// Whether the owner of an agent stopped it.
+    pub fn is_stopped(&self, agent: &AgentId) -> bool {
+        self.orders.why_stopped(agent).is_some()
     }
 
     /// Refuses an agent that its owner stopped, or whose release its publisher revoked.

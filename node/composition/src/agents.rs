@@ -13,9 +13,9 @@ use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
 use althing_execution::{AgentState, AgentStatus, Host};
 use althing_failure::Kind;
-use althing_governance::Governance;
+use althing_governance::{Governance, end_questions_of};
+use althing_protocol::AgentId;
 use althing_protocol::object::{OrderSubject, OrderWord};
-use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
 use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
 
@@ -32,8 +32,9 @@ use crate::names::Names;
 use crate::orders::Orders;
 use crate::owner::Owner;
 use crate::publish::{self, Stay, StoredAgent};
-use crate::revocations::{Revocations, remove_folder};
+use crate::revocations::{InstalledRow, Revocations, remove_folder};
 use crate::rollouts::{Rollouts, start_others};
+use crate::smooth;
 
 pub(crate) use tools::follow_tools;
 
@@ -107,6 +108,11 @@ impl Agents {
         }
     }
 
+    /// What puts on record what happens to them.
+    pub(crate) fn records(&self) -> &AgentRecords {
+        &self.records
+    }
+
     /// Starts the agents that were added before; one that fails does not keep the others from starting. Gives what the user
     /// should know of them.
     pub(crate) async fn start_stored(&self) -> Result<Vec<String>, NodeError> {
@@ -131,7 +137,8 @@ impl Agents {
             let outcome = self.restart(&added).await;
             let name = added.file.name;
             if let Some(failure) = outcome.as_ref().err().filter(|failure| failure.kind() != Kind::NotYet) {
-                notes.push(format!("agent {name:?} does not start: {failure}; it is tried again"));
+                let again = if matches!(failure, NodeError::Stopped(_)) { "" } else { "; it is tried again" };
+                notes.push(format!("agent {name:?} does not start: {failure}{again}"));
             }
             self.starts.note(&name, outcome.as_ref().err());
         }
@@ -339,35 +346,34 @@ impl Agents {
         // The same check as `althing contract lint`, with the role and the policy filled in.
         file.check()?;
         let (owner, network) = (self.identity.owner(), self.identity.network());
-        StoredAgent::new(file, folder.to_owned(), stay, &owner, network, self.clock.now_ms())
+        let mut added = StoredAgent::new(file, folder.to_owned(), stay, &owner, network, self.clock.now_ms())?;
+        smooth::note(&self.host, &mut added);
+        Ok(added)
     }
 
     /// Starts an agent that was added before, with the tool definitions of then.
     async fn restart(&self, added: &StoredAgent) -> Result<(), NodeError> {
         self.start(added, Some(added.kept_pins()?)).await?;
-        start_others(self, &self.rollouts, &added.file.name).await;
+        start_others(&self.versions, &self.rollouts, &added.file.name).await;
         let mut now = added.clone();
         // Another level, or other tools, are signed once, and not whenever the node is started.
-        if self.exposing.keep_description(&mut now) { publish::write(self.store.as_ref(), &now).await } else { Ok(()) }
+        let is_described = self.exposing.keep_description(&mut now);
+        let is_bound_anew = smooth::note(&self.host, &mut now);
+        if is_described || is_bound_anew { publish::write(self.store.as_ref(), &now).await } else { Ok(()) }
     }
 
     /// Starts an agent with these tool definitions, or else with those that its servers list now.
     async fn start(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<(), NodeError> {
         self.versions.guard_files(added);
-        let agent = self.start_version(added, pins).await?;
+        let agent = self.versions.start_version(added, pins).await?;
         tools::publish_agent(self, added)?;
         self.events.note(Event::AgentStart { agent: added.file.name.clone(), id: agent.id.to_string() });
         Ok(())
     }
 
-    /// Stops one version of an agent; the others go on.
-    pub(crate) async fn stop_version(&self, agent: &AgentRef) {
-        self.versions.stop(agent).await;
-    }
-
-    /// Starts an agent in the version of this file, beside those that run; peers see the one that was there before.
-    pub(crate) async fn start_version(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<AgentRef, NodeError> {
-        self.versions.start_version(added, pins).await
+    /// Which versions of them may run, and what runs of them.
+    pub(crate) fn versions(&self) -> &AgentVersions {
+        &self.versions
     }
 
     /// Shows peers a version of an agent that took the place of another one.
@@ -428,7 +434,7 @@ impl Agents {
         self.stop(name).await?;
         self.host.process.forget(name);
         let installed = self.revocations.set_installed(name, None).await?;
-        installed.iter().for_each(|row| remove_folder(&row.folder));
+        installed.iter().flat_map(InstalledRow::folders).for_each(|folder| remove_folder(folder));
         Ok(())
     }
 
@@ -479,9 +485,27 @@ pub fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
         && matches!(agents.versions.check_standing(added), Err(NodeError::Revoked(_)))
 }
 
+/// Whether an agent does not run because its owner stopped it, or revoked it.
+#[must_use]
+pub fn is_stopped_by_owner(agents: &Agents, added: &StoredAgent) -> bool {
+    let standing = agents.versions().check_standing(added);
+    matches!(standing, Err(NodeError::Stopped(_)))
+}
+
 /// Stops the agents that their owner stopped, and those whose releases their publishers revoked; they stay added, and say why they do
 /// not run. One that may run again is started with those that failed.
 pub async fn end_revoked(agents: &Agents) {
+    stop_revoked(agents).await;
+    // Nobody waits for what people would answer; a turn that rests hears so once its agent runs again.
+    let is_stopped = |agent: &AgentId| agents.versions().is_stopped(agent);
+    match end_questions_of(&agents.governance, is_stopped).await {
+        Ok(0) => {}
+        Ok(questions) => tracing::info!(questions, "questions about agents that are stopped are over"),
+        Err(error) => tracing::error!(%error, "questions about agents that are stopped could not be ended"),
+    }
+}
+
+async fn stop_revoked(agents: &Agents) {
     let _changing = agents.names.hold().await;
     let known = match publish::all(agents.store.as_ref()) {
         Ok(known) => known,
@@ -495,6 +519,7 @@ pub async fn end_revoked(agents: &Agents) {
             Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
         }
     }
+    agents.versions.end_revoked(agents.store.as_ref()).await;
 }
 
 /// Renews the grants of the agents that run, as many as can be; gives the first failure.
@@ -513,15 +538,7 @@ pub(crate) fn renew_grants(agents: &Agents) -> Result<(), NodeError> {
 /// Signs all descriptions with the owner's key of now: those by an old key end when its overlap ends.
 pub(crate) async fn sign_anew(agents: &Agents, owner: &Owner, now_ms: u64) -> Result<(), NodeError> {
     let _changing = agents.names.hold().await;
-    let mut outcome = Ok(());
-    for added in publish::all(agents.store.as_ref())? {
-        let kept = match added.signed_anew(owner, agents.identity.network(), now_ms) {
-            Ok(anew) => publish::write(agents.store.as_ref(), &anew).await,
-            Err(failure) => Err(failure),
-        };
-        outcome = outcome.and(kept);
-    }
-    outcome
+    publish::sign_all(agents.store.as_ref(), owner, agents.identity.network(), now_ms).await
 }
 
 /// Signs all descriptions anew, those of tools that agents expose too, and shows them to peers.

@@ -15,9 +15,9 @@ use althing_coordination::{
 };
 use althing_discovery::lan::{Lan, Sighting};
 use althing_discovery::{Discovery, DiscoveryConfig, Net, NodeLoad, Relations, TrustRelation};
-use althing_execution::Host;
 use althing_execution::kernel::{Kernel, Promises};
 use althing_execution::memory::Memories;
+use althing_execution::{Host, success_rates};
 use althing_governance::records::TurnRecords;
 use althing_governance::{Gates, Governance};
 use althing_protocol::contract::Latency;
@@ -158,8 +158,7 @@ impl Node {
         let discovery = discovered(&communication, (&key, &config, &clock), &decide, load, sightings)?;
         let me = signer(&key, &config);
         let (hosting, events, rollouts) = hosted(&store, &host, (now.id(), me), &decide, (&clock, &entropy)).await?;
-        hosting.ask_people(Arc::new(governance.clone()));
-        hosting.record_turns(Arc::new(TurnRecords(governance.clone())));
+        put_on_record(&governance, &hosting, &rollouts);
         communication.serve(CALL, config.communication.streams, answers.unwrap_or_else(|| answering(&hosting)))?;
         serve_reservations(&communication, promises, &decide, entropy.clone(), &config.labels)?;
         let below = (communication.clone(), discovery.clone(), hosting.clone());
@@ -238,6 +237,13 @@ fn recall_keys(
 /// This node, its owner, and whom its store says that it trusts.
 fn whom_to_trust(node: PublicKey, owner: &Owner, store: &dyn Store, private: bool) -> Result<Trust, NodeError> {
     Ok(Trust { node, owner: owner.id(), trusted: read_trusted(store)?, private })
+}
+
+/// People are asked about calls of tools, and it is on record what turns did and which versions have new calls.
+fn put_on_record(governance: &Governance, hosting: &Hosting, rollouts: &Rollouts) {
+    hosting.ask_people(Arc::new(governance.clone()));
+    hosting.record_turns(Arc::new(TurnRecords(governance.clone())));
+    rollouts.record_to(governance.clone());
 }
 
 /// What owners ordered stops agents, and puts policy sets in force.
@@ -474,6 +480,12 @@ fn loads(host: &Host, turns: BTreeMap<AgentRef, (Latency, u64)>) -> BTreeMap<Str
     loads
 }
 
+/// How the turns of each agent went, by its name, percents: where that is known from verdicts and failures alone.
+fn measured(host: &Host) -> BTreeMap<String, u8> {
+    let rates = success_rates(host).into_iter().filter(|(_, rate)| rate.is_measured);
+    rates.map(|(name, rate)| (name, rate.percent)).collect()
+}
+
 /// What this node publishes of itself.
 fn facts(
     host: &Arc<Host>,
@@ -497,6 +509,7 @@ fn facts(
         let permille = u16::try_from(all.min(TASKS_FULL) * 1_000 / TASKS_FULL).unwrap_or(1_000);
         NodeLoad {
             loads: loads(&host, turns),
+            successes: measured(&host),
             load_permille: permille.max(busy_permille.load(Ordering::Relaxed)),
             machine: kernel.as_deref().and_then(of_machine),
         }

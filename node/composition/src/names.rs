@@ -90,6 +90,7 @@ mod tests {
             named: None,
             registry: "http://r/".to_owned(),
             folder: folder.path().join("review"),
+            ..InstalledRow::default()
         };
         node.revocations.set_workflow("review", Some(row)).await.expect("it is written");
         node.agents.add(program("maps", false), folder.path(), None, true).await.expect("it is added");

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agents::{self, Agents};
 use crate::agreements::AGREED;
-use crate::bindings::{BINDINGS, Bindings};
+use crate::bindings::{BINDING_PROOFS, BINDINGS, Bindings};
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::event_sources;
@@ -49,7 +49,7 @@ pub const FAMILIES: [Family; OWN.len() + althing_governance::FAMILIES.len()] = {
     all
 };
 /// What a node's store keeps of its own parts.
-const OWN: [Family; 29] = [
+const OWN: [Family; 30] = [
     TASKS,
     TASK_SUMMARIES,
     ANSWERS,
@@ -65,6 +65,7 @@ const OWN: [Family; 29] = [
     TRUSTED,
     MEMORY,
     BINDINGS,
+    BINDING_PROOFS,
     HEARD_KEYS,
     GROUPS,
     RAFT_LOG,
@@ -216,7 +217,8 @@ impl Node {
         let orders = Box::pin(async { tokio::join!(self.orders.gossip(), self.follow_orders()) });
         let governing = Box::pin(self.governance.run());
         let shadows = rollouts::follow_shadows(self);
-        let rollouts = Box::pin(async { tokio::join!(rollouts::follow(self), shadows) });
+        let models = Box::pin(rollouts::follow_models(self));
+        let rollouts = Box::pin(async { tokio::join!(rollouts::follow(self), shadows, models) });
         let agents = async { tokio::join!(self.renew_when_due(), tools, orders, governing, rollouts) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, noting);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use althing_communication::CallerRule;
 use althing_execution::definition::Pins;
+use althing_execution::smooth::ModelVersion;
 use althing_protocol::object::{self, Grant, Membership};
 use althing_protocol::{AgentId, AgentRef, Authored, IdentityError, OwnerProof, PublicKey, VerifiedAgent};
 use althing_store::{Batch, Durability, Family, Range, Store};
@@ -40,6 +41,9 @@ pub struct StoredAgent {
     /// The tool definitions that it was bound to when it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pins: Option<Pins>,
+    /// The version of its model that it was bound to last, where its contract has `binding: smooth` with a range of versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelVersion>,
     /// Whether it runs only for as long as its client is connected (`althing run`): it is never started again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
@@ -81,7 +85,8 @@ impl StoredAgent {
             Stay::WhileConnected => (true, (None, None)),
             Stay::Placed(group, at_ms) => (false, (Some(group.to_owned()), Some(at_ms))),
         };
-        Ok(StoredAgent { file, folder, sources: Vec::new(), description, pins: None, once, group, deployed_ms })
+        let (sources, pins, model) = Default::default();
+        Ok(StoredAgent { file, folder, sources, description, pins, model, once, group, deployed_ms })
     }
 
     /// The same agent with its description signed again.
@@ -322,6 +327,22 @@ pub async fn signed_now(
     let anew = added.signed_anew(owner, network, now_ms)?;
     write(store, &anew).await?;
     Ok(anew)
+}
+
+/// Signs the descriptions of all agents anew, as many as can be.
+///
+/// # Errors
+/// The first failure, and those of the store; see [`NodeError`].
+pub(crate) async fn sign_all(store: &dyn Store, owner: &Owner, network: &str, now_ms: u64) -> Result<(), NodeError> {
+    let mut outcome = Ok(());
+    for added in all(store)? {
+        let kept = match added.signed_anew(owner, network, now_ms) {
+            Ok(anew) => write(store, &anew).await,
+            Err(failure) => Err(failure),
+        };
+        outcome = outcome.and(kept);
+    }
+    outcome
 }
 
 /// Deletes an agent.

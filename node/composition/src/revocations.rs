@@ -13,8 +13,12 @@ use althing_protocol::registry::Version;
 use althing_store::{Batch, Durability, Family, Store};
 
 pub use error::RevocationError;
-pub use rows::{INSTALLED, INSTALLED_MAX, InstalledRow, REVOKED, RevokedRow, WORKFLOWS, all, bytes};
+pub use rows::{
+    INSTALLED, INSTALLED_MAX, InstalledRow, PassedRow, REVOKED, RevokedRow, TrialRow, UpdateRule, WORKFLOWS, all, bytes,
+};
 use rows::{REVOKED_MAX, REVOKED_OF_PUBLISHER_MAX, release_key};
+
+use crate::smooth::release_of;
 
 /// Revoked releases, and from which releases the agents here were installed.
 pub struct Revocations {
@@ -65,7 +69,9 @@ impl Revocations {
         let known = self.known.read().expect("no holder panics");
         why(&known, own, version).or_else(|| {
             let from = known.installed.get(own.name())?;
-            why(&known, &from.agent.parse().ok()?, &from.version)
+            let agent = from.agent.parse().ok()?;
+            // The version may be another release beside that one: one that is tried, or that ends.
+            why(&known, &agent, &from.version).or_else(|| why(&known, &agent, version))
         })
     }
 
@@ -168,7 +174,9 @@ fn why(known: &Known, agent: &AgentId, version: &str) -> Option<String> {
     if known.revoked.is_empty() {
         return None;
     }
-    let row = known.revoked.get(&format!("{agent} {version}"))?;
+    let row = |version: &str| known.revoked.get(&format!("{agent} {version}"));
+    // Another model makes no other release.
+    let row = row(version).or_else(|| row(release_of(version)))?;
     let said = row.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
     Some(format!("{agent} {version} was revoked by its publisher{said}"))
 }
@@ -232,6 +240,8 @@ mod tests {
         let one_more = version(REVOKED_OF_PUBLISHER_MAX);
         assert!(!revocations.add(&agent(1), &one_more, row()).await.expect("it is left out"));
         assert!(revocations.add(&agent(2), &version(0), row()).await.expect("there is room for others"));
+        let with_model = revocations.of(&agent(2), "1.0.0+smooth.small.1.3.0");
+        assert!(with_model.is_some_and(|why| why.contains("was revoked")), "another model makes no other release");
         assert!(revocations.any(&agent(2)).is_some_and(|why| why.contains("1.0.0 was revoked by its publisher")));
         let longer = AgentId::new(PublisherId::from_digest([2; 32]), "ech").expect("an id");
         assert_eq!((revocations.any(&longer), revocations.any(&agent(3))), (None, None));
@@ -242,6 +252,7 @@ mod tests {
             named: None,
             registry: "http://r/".to_owned(),
             folder: "/nowhere".into(),
+            ..InstalledRow::default()
         };
         revocations.set_installed("copy", Some(installed.clone())).await.expect("it is written");
         assert!(revocations.add(&agent(1), &one_more, row()).await.expect("there is room for what runs here"));
@@ -252,5 +263,10 @@ mod tests {
         assert!(revocations.add(&review, &version(0), row()).await.expect("there is room for a workflow, too"));
         let own = AgentId::new(PublisherId::from_digest([3; 32]), "copy").expect("an id");
         assert!(revocations.here(&own, "9.9.9").is_some_and(|why| why.contains("was revoked by its publisher")));
+        let newer = InstalledRow { version: "2.0.0".to_owned(), ..installed };
+        revocations.set_installed("copy", Some(newer)).await.expect("it is written");
+        assert_eq!(revocations.here(&own, "2.0.0"), None);
+        let beside = revocations.here(&own, &one_more.to_string());
+        assert!(beside.is_some_and(|why| why.contains("was revoked")), "a release beside that one");
     }
 }

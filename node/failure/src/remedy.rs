@@ -34,12 +34,18 @@ pub enum AgentStep {
     MakeRoom,
     /// Look at what the agent would reach, and agree to it.
     Agree,
+    /// Say that what the agent of another node may change there is accepted.
+    AcceptEffects,
+    /// Have a case for its tests made of a task that it completed.
+    MakeCase,
     /// End the run that started it, or choose another name.
     EndRun,
     /// Remove the agent of that name and add its file again, which binds it to the present definitions of its tools.
     Rebind(String),
     /// The same, after its tool server's author was asked.
     RebindTool(String),
+    /// Remove the agent of that name, which its owner stopped, and add its file again, which ends that.
+    AddAgain(String),
     /// Look at what changed where the adopted agent of that name is, and accept the present definitions of its tools.
     AcceptTool(String),
     /// Look again at what the adopted agent of that name is now.
@@ -100,6 +106,8 @@ pub enum CallStep {
     },
     /// Look which traces are kept.
     ListTraces,
+    /// Give the whole id of a task of this node.
+    NameTask,
     /// Look which tasks wait for somebody to say what came of a call.
     ListSessions,
     /// Say what came of a call.
@@ -265,6 +273,10 @@ pub enum RegistryStep {
     InstallAgain(String),
     /// Look what was installed.
     ListInstalled,
+    /// Update what was installed by that name, which puts a release in the place of the other file that runs.
+    ReplaceFile(String),
+    /// Look at the newer release of what was installed by that name, and take it.
+    TakeNewer(String),
     /// Wait until the release has that age, trust its publisher, or take it as young as it is.
     WaitOrTrust {
         /// The age, hours.

@@ -12,6 +12,7 @@
 mod a2a;
 mod about;
 mod client;
+mod questions;
 mod response_budget;
 mod routes;
 mod wot;
@@ -39,6 +40,7 @@ pub use althing_edge::{
     Access, Base, BaseError, Issuer, IssuerConfig, Limits, NoScope, OriginError, Publications, Scope, Tls, TlsError,
     TlsFiles, User, Users, at_own_names, origin_of, serve, serve_tls,
 };
+pub use questions::{QuestionRefusal, Questions};
 pub use wot::{introductions, paths};
 
 /// Bytes of a request's body: the largest body of an operation, and its envelope.
@@ -67,11 +69,14 @@ pub(crate) struct Gateway {
     openapi: [OnceLock<Value>; 2],
     /// Tells the layers of the node, if something does.
     layers: Option<TellLayers>,
+    /// What waits for people, if they may answer here.
+    questions: Option<Arc<dyn Questions>>,
 }
 
 /// The routes that need the token, if one is set. A face adds its own here.
 fn guarded() -> Routes {
-    a2a().merge(rest::routes()).merge(wot::routes()).merge(about::guarded()).describe(MCP_ROUTES)
+    let told = about::guarded().merge(questions::routes());
+    a2a().merge(rest::routes()).merge(wot::routes()).merge(told).describe(MCP_ROUTES)
 }
 
 fn a2a() -> Routes {
@@ -143,13 +148,14 @@ fn table() -> Vec<Served> {
 /// Gives the layers of the node as YAML.
 pub type TellLayers = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
 
-/// All routes. `key` is the node's and signs agent cards.
-pub fn router(calls: Calls, key: SecretKey, access: Access) -> Router {
-    router_with(calls, key, access, None)
-}
-
-/// The same, of a node that tells its layers (`/osi.yaml`).
-pub fn router_with(calls: Calls, key: SecretKey, access: Access, layers: Option<TellLayers>) -> Router {
+/// All routes. `key` is the node's and signs agent cards; by `layers` it tells its layers (`/osi.yaml`), and it hands `questions`
+/// the answers of people (`/questions/{ask}`), if it does.
+pub fn router(
+    calls: Calls,
+    key: SecretKey,
+    access: Access,
+    (layers, questions): (Option<TellLayers>, Option<Arc<dyn Questions>>),
+) -> Router {
     let access = Arc::new(access);
     let wot = wot::Wot::default();
     let gateway = Arc::new(Gateway {
@@ -161,6 +167,7 @@ pub fn router_with(calls: Calls, key: SecretKey, access: Access, layers: Option<
         table: table(),
         openapi: Default::default(),
         layers,
+        questions,
     });
     let others = althing_mcp_server::routes(gateway.calls.clone(), client::principal, client::asker)
         .merge(althing_grpc::routes(Arc::new(Grpc(gateway.clone()))));
@@ -279,6 +286,8 @@ mod tests {
             (Method::DELETE, "/mcp/files/", Scope::Read),
             (Method::GET, "/mcpx", Scope::Call),
             (Method::GET, "/metrics", Scope::Admin),
+            (Method::GET, "/questions/7", Scope::Call),
+            (Method::POST, "/questions/7", Scope::Call),
             (Method::GET, "/metrics/", Scope::Call),
             (Method::POST, "/things/echo", Scope::Call),
             (Method::GET, "/things//", Scope::Call),

@@ -28,6 +28,14 @@ impl Runtime {
         }
     }
 
+    /// Whether nothing but system calls leads out of it.
+    pub fn is_enclosed(&self) -> bool {
+        match self {
+            Runtime::Native(agent) | Runtime::Wasm(agent) => agent.is_enclosed(),
+            Runtime::Process(_) | Runtime::Remote(_) | Runtime::Model(_) | Runtime::Hard(_) => false,
+        }
+    }
+
     /// Its concurrent turns, if they have a limit.
     pub fn turns_max(&self) -> Option<usize> {
         match self {

@@ -35,6 +35,8 @@ pub struct AgentStatus {
     pub gives_tasks: bool,
     /// Unfit tools that its contract names, by `server/tool`.
     pub unfit: BTreeMap<String, Unfit>,
+    /// Its tool servers that did not answer when they were asked last, and why.
+    pub away: BTreeMap<String, String>,
     /// The services that did not accept its credentials when it asked them last.
     pub unauthorised: Vec<String>,
     /// What was found of its turns since it was started.

@@ -9,7 +9,8 @@ use althing_protocol::{digest, hex};
 use althing_store::file::read_bytes;
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
 
-use crate::binding::{Bound, Unmet, pinnable};
+use crate::binding::{Bound, Unmet, Why, pinnable};
+use crate::candidates::CandidateList;
 use crate::definition::hash;
 use crate::start_error::StartError;
 use crate::syscalls::SystemCalls;
@@ -65,13 +66,33 @@ pub struct Binding {
     pub hash: Arc<str>,
     /// The manifest, and the reasons.
     pub bound: Arc<Bound>,
+    /// What it could have been bound to, and why it was or was not, as a span says it; nothing where it could be bound to nothing.
+    pub candidates: Option<Arc<str>>,
 }
 
 impl Binding {
     pub(crate) fn new(bound: Bound) -> Binding {
         let hash = hex(&bound.manifest.hash());
-        Binding { hash: hash.into(), bound: Arc::new(bound) }
+        let candidates = candidates(&bound);
+        let candidates = (!candidates.is_empty()).then(|| candidates.text().into());
+        Binding { hash: hash.into(), bound: Arc::new(bound), candidates }
     }
+}
+
+/// The models and tools that were offered, the best first, and those last that were not selected.
+fn candidates(bound: &Bound) -> CandidateList {
+    let mut all: Vec<&Why> = bound.models.iter().chain(&bound.tools).collect();
+    // Stable: models come before tools.
+    all.sort_by_key(|why| why.rank.unwrap_or(usize::MAX));
+    let mut list = CandidateList::default();
+    for Why { candidate, rank, reason } in all {
+        let why = match rank {
+            Some(rank) => format!("rank {rank}: {reason}"),
+            None => format!("not selected: {reason}"),
+        };
+        list.add(candidate, None, why);
+    }
+    list
 }
 
 /// Pins the bound definitions unless there are pins: a changed definition is another tool, in every binding mode.

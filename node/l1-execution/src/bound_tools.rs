@@ -83,6 +83,12 @@ impl Tools {
         self.known().pinnable(foreign)
     }
 
+    /// The servers that did not answer when they were asked last, and why: for the owner of the node.
+    #[must_use]
+    pub fn away(&self) -> BTreeMap<String, String> {
+        self.known().away().clone()
+    }
+
     /// The state of the first server that is not ready.
     #[must_use]
     pub fn state(&self) -> AgentState {
@@ -117,7 +123,7 @@ async fn relist(tools: &Tools, all: bool) {
     let answered = futures::future::join_all(asked).await;
     for (server, answer) in names.into_iter().zip(answered) {
         if let Err(fault) = answer {
-            tracing::debug!(agent = tools.agent.name(), server, %fault, "a tool server does not answer");
+            tracing::debug!(agent = tools.decisions().agent().name(), server, %fault, "a tool server does not answer");
         }
     }
 }

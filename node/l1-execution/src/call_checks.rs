@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use althing_protocol::audit::AuditWord;
 use althing_protocol::contract::{Check, Verify};
 use althing_td::Effect;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::context;
 use crate::effects::Effects;
 use crate::tool_error::ToolError;
 
@@ -50,7 +52,11 @@ impl CallChecks {
                 // As a value: what stands in the place of a handle is filled in as one text, whatever is in it.
                 let input = serde_json::from_str(arguments).unwrap_or_else(|_| Value::from(arguments));
                 let asked = json!({ "input": input, "output": output }).to_string();
-                said(check, make(check.by.clone(), asked)).await
+                let (said, word) = said(check, make(check.by.clone(), asked)).await;
+                if let Some(word) = word {
+                    context::run_notes().add_verdict(&check.by, word);
+                }
+                said
             } else {
                 "nothing, as nobody said that it changes nothing".to_owned()
             };
@@ -66,14 +72,29 @@ impl CallChecks {
     }
 }
 
-/// What one check says of a call, and of what came of it.
-async fn said(check: &Check, called: impl Future<Output = Result<Value, ToolError>>) -> String {
-    let said = match timeout(Duration::from_millis(check.within_ms), called).await {
-        Err(_) => format!("nothing within {} ms", check.within_ms),
-        Ok(Err(error)) => format!("nothing, as it failed: {error}"),
-        Ok(Ok(result)) => text_of(&result),
+/// What one check says of a call, and of what came of it; its word too, where it gives one.
+async fn said(check: &Check, called: impl Future<Output = Result<Value, ToolError>>) -> (String, Option<AuditWord>) {
+    let (said, word) = match timeout(Duration::from_millis(check.within_ms), called).await {
+        Err(_) => (format!("nothing within {} ms", check.within_ms), Some(AuditWord::Refused)),
+        Ok(Err(error)) => (format!("nothing, as it failed: {error}"), Some(AuditWord::Refused)),
+        Ok(Ok(result)) => {
+            let said = text_of(&result);
+            let word = word_of(&result, &said);
+            (said, word)
+        }
     };
-    said.chars().take(SAID_CHARS_MAX).collect()
+    (said.chars().take(SAID_CHARS_MAX).collect(), word)
+}
+
+/// The word of a check: `passed`, which its structured content has, or else the object that its text is. One that failed refused.
+fn word_of(result: &Value, text: &str) -> Option<AuditWord> {
+    if result["isError"] == true {
+        return Some(AuditWord::Refused);
+    }
+    let structured = result["structuredContent"]["passed"].as_bool();
+    let of_text = || serde_json::from_str::<Value>(text.trim()).ok()?["passed"].as_bool();
+    let passed = structured.or_else(of_text)?;
+    Some(if passed { AuditWord::Passed } else { AuditWord::Refused })
 }
 
 fn has_text(result: &Value) -> bool {
@@ -87,5 +108,22 @@ fn text_of(result: &Value) -> String {
     match (texts.is_empty(), &result["structuredContent"]) {
         (true, structured) if !structured.is_null() => structured.to_string(),
         _ => texts.join("\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_of_a_call_gives_its_word_as_data_or_as_text_and_remarks_are_none() {
+        let word = |result: Value| word_of(&result, &text_of(&result));
+        let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
+        assert_eq!(word(json!({ "structuredContent": { "passed": true } })), Some(AuditWord::Passed));
+        assert_eq!(word(text(" {\"passed\": false, \"reason\": \"no\"}\n")), Some(AuditWord::Refused));
+        assert_eq!(word(json!({ "isError": true, "structuredContent": { "passed": true } })), Some(AuditWord::Refused));
+        for none in [text("looks good"), text("true"), text("{\"passed\": 1}"), json!({})] {
+            assert_eq!(word(none.clone()), None, "{none}");
+        }
     }
 }

@@ -12,9 +12,8 @@ use tokio::sync::Mutex;
 
 use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::finding_counts::FindingCounts;
-use crate::hrt::{
-    Fiber, Input, OUTPUT_OUT_OF_LIMITS, OutputSignal, Progress, SignalError, Signals, Template, Values, read, show,
-};
+use crate::hrt::{Fiber, Input, OUTPUT_OUT_OF_LIMITS, OutputSignal, Progress, Template, Values, read, show};
+use crate::signals::{SignalError, Signals};
 
 /// The default for the processor time of one job.
 const BUDGET_DEFAULT: Duration = Duration::from_secs(60);

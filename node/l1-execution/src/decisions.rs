@@ -68,6 +68,11 @@ impl Decisions {
         Decisions { agent, gate }
     }
 
+    /// The agent of which the gate is asked.
+    pub fn agent(&self) -> &AgentRef {
+        &self.agent
+    }
+
     /// A system call of the agent in a turn, as the gate sees it.
     pub fn call<'a>(
         &'a self,

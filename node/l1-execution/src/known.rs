@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Definition, Pins, Unfit};
+use crate::fault::Fault;
 
 /// Characters of the longest name of a tool that a model is shown.
 const MODEL_NAME_MAX: usize = 64;
@@ -38,6 +39,8 @@ pub(crate) struct Known {
     gone: BTreeSet<String>,
     /// The version of each server's last listing.
     versions: BTreeMap<String, u64>,
+    /// Servers that did not answer when they were asked last, and why.
+    away: BTreeMap<String, String>,
 }
 
 impl Known {
@@ -73,6 +76,7 @@ impl Known {
         may: impl Fn(&str) -> bool,
     ) -> Vec<(String, Unfit)> {
         self.silent(server);
+        self.away.remove(server);
         self.note_gone(server, &listed);
         let mut judged: BTreeMap<String, Result<Definition, Unfit>> = BTreeMap::new();
         for tool in listed {
@@ -192,6 +196,19 @@ impl Known {
 
     pub fn version(&self, server: &str) -> Option<u64> {
         self.versions.get(server).copied()
+    }
+
+    /// Notes why a server did not answer. One that is late because it works is there.
+    pub fn note_away(&mut self, server: &str, fault: &Fault, is_busy: bool) {
+        let is_there = matches!(fault, Fault::Busy(_)) || is_busy && matches!(fault, Fault::Silent(_));
+        if !is_there {
+            self.away.insert(server.to_owned(), fault.in_full());
+        }
+    }
+
+    /// The servers that did not answer when they were asked last, and why.
+    pub fn away(&self) -> &BTreeMap<String, String> {
+        &self.away
     }
 
     /// Forgets the listing of a server that does not answer.

@@ -7,6 +7,7 @@ mod handoff;
 use std::sync::Arc;
 
 use althing_protocol::{Contract, Label, is_hidden};
+use althing_td::{AgentFile, RuntimeSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ const HANDOFF: &str = "handoff";
 const CHECKPOINT: &str = "checkpoint";
 /// What reading them for a model is called before its gate.
 pub(crate) const READ: &str = "session/notes";
+/// The tool that saves how far a turn came, with its server.
+pub(crate) const SAVE: &str = "session/checkpoint";
 /// All words of kinds.
 const KINDS: [&str; 5] = ["done", "remaining", "decision", "assumption", "pitfall"];
 
@@ -46,8 +49,34 @@ pub(crate) fn hear(notes: &[Note]) {
 /// The session of the turn that calls it, as a tool server.
 pub(crate) struct NoteServer {
     handoffs: handoff::Handoffs,
-    /// Whether the agent is one that is given a state back when its turn is resumed.
-    saves: bool,
+    saves: SaveKind,
+}
+
+/// Whether an agent is given a state back when its turn is resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SaveKind {
+    /// By its own code, or not at all.
+    Nothing,
+    /// A program: between its calls, with its message.
+    Program,
+    /// A model: in place of its conversation so far, which its runtime writes with it.
+    Model,
+}
+
+impl SaveKind {
+    /// Of an agent of that file.
+    pub fn of(file: &AgentFile) -> SaveKind {
+        match &file.runtime {
+            RuntimeSpec::Process { .. } if file.session.repeats() => SaveKind::Program,
+            RuntimeSpec::Model { .. } => SaveKind::Model,
+            _ => SaveKind::Nothing,
+        }
+    }
+}
+
+/// The state in the arguments of the tool that saves one; none where they are others.
+pub(crate) fn state_in(arguments: &str) -> Option<String> {
+    checkpoint::state_in(arguments)
 }
 
 #[derive(Deserialize)]
@@ -63,11 +92,11 @@ struct Nothing {}
 
 impl NoteServer {
     /// The server; none if the contract names none of its tools. `calls` reaches other agents; `as_itself` says whether
-    /// the agent acts on its own behalf only, and `saves` whether it is given a state back when its turn is resumed.
+    /// the agent acts on its own behalf only, and `saves` how it is given a state back when its turn is resumed.
     pub fn of(
         contract: &Contract,
         as_itself: bool,
-        saves: bool,
+        saves: SaveKind,
         calls: Option<&Arc<dyn AgentCalls>>,
     ) -> Option<NoteServer> {
         let of_it = |name: &String| name.split_once('/').is_some_and(|(server, _)| server == SERVER);
@@ -76,7 +105,7 @@ impl NoteServer {
     }
 }
 
-fn definitions(saves: bool) -> Vec<Definition> {
+fn definitions(saves: SaveKind) -> Vec<Definition> {
     let note = "Keeps a note for the later turns of this conversation, 1 KiB at most: what is done, what remains, a decision, an \
                 assumption, or a pitfall. It cannot be changed; add another one.";
     let notes = "All notes of this conversation, the oldest first.";
@@ -88,7 +117,7 @@ fn definitions(saves: bool) -> Vec<Definition> {
     });
     let nothing = json!({ "type": "object", "properties": {}, "additionalProperties": false });
     let all = [Definition::new(NOTE, note, given), Definition::new(NOTES, notes, nothing), handoff::definition()];
-    all.into_iter().chain(saves.then(checkpoint::definition)).collect()
+    all.into_iter().chain(checkpoint::definition(saves)).collect()
 }
 
 fn check(text: &str) -> Result<(), NoteError> {
@@ -156,7 +185,8 @@ impl ToolServer for NoteServer {
         Box::pin(async move {
             let made = match tool {
                 HANDOFF => self.handoffs.offer(arguments).await?,
-                CHECKPOINT if self.saves => checkpoint::save(arguments).await?,
+                CHECKPOINT if self.saves == SaveKind::Program => checkpoint::save(arguments).await?,
+                CHECKPOINT if self.saves == SaveKind::Model => checkpoint::check(arguments)?,
                 _ => dispatch(tool, arguments).await?,
             };
             Ok(json!({

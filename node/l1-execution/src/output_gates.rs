@@ -67,13 +67,23 @@ pub(crate) async fn judged<F: Future<Output = Result<(), AgentError>>>(
     let task = turn.task_id.clone();
     if !out.may_repair() {
         let ended = Box::pin(run(turn, out.clone())).await;
-        return release(&out, ended, (findings, &task)).await;
+        let (released, is_refused) = release(&out, ended).await;
+        if is_refused {
+            findings.add(ANSWER_REFUSED, &task);
+        }
+        return released;
     }
-    let mut attempt = turn.clone();
+    let (mut attempt, mut is_counted) = (turn.clone(), false);
     loop {
         // Boxed, or the future of each turn would have room for one more.
         let ended = Box::pin(run(attempt, out.clone())).await;
-        let Err(error) = release(&out, ended, (findings, &task)).await else { return Ok(()) };
+        let (released, is_refused) = release(&out, ended).await;
+        // However often it is repaired, it is one answer.
+        if is_refused && !is_counted {
+            findings.add(ANSWER_REFUSED, &task);
+            is_counted = true;
+        }
+        let Err(error) = released else { return Ok(()) };
         match out.repair().filter(|_| may_repeat()) {
             Some(repair) => attempt = Turn { message: repair.beside(turn.message.clone()), ..turn.clone() },
             None => return Err(error),
@@ -81,18 +91,12 @@ pub(crate) async fn judged<F: Future<Output = Result<(), AgentError>>>(
     }
 }
 
-/// Shows what the gates release of a turn that ended so, and counts it if they refuse that.
-async fn release(
-    out: &Output,
-    ended: Result<(), AgentError>,
-    (findings, task): (&FindingCounts, &str),
-) -> Result<(), AgentError> {
+/// Shows what the gates release of a turn that ended so; and whether they refuse its answer.
+async fn release(out: &Output, ended: Result<(), AgentError>) -> (Result<(), AgentError>, bool) {
     let is_done = ended.is_ok();
     let released = out.release(ended).await;
-    if is_done && matches!(released, Err(AgentError::GateRefused(_))) {
-        findings.add(ANSWER_REFUSED, task);
-    }
-    released
+    let is_refused = is_done && matches!(released, Err(AgentError::GateRefused(_)));
+    (released, is_refused)
 }
 
 /// Makes the gates of a turn when it begins, in the order in which its outputs pass them. Without any, outputs are shown as they
@@ -110,5 +114,5 @@ fn grounding(turn: &GatedTurn<'_>) -> Option<Box<dyn OutputGate>> {
     let memory = turn.memory.filter(|_| is_wanted)?.clone();
     let rule =
         Rule { turn: turn.number, begun_ms: memory.now_ms(), notes: turn.notes, own_failures: turn.own_failures };
-    Some(Box::new(GroundingGate::new(memory, rule)))
+    Some(Box::new(GroundingGate::new(memory, rule, turn.run.clone())))
 }

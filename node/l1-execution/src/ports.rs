@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::{AgentRef, Contract, IdentityError, PublisherId};
-use althing_td::{AgentFile, AsksAs, Effect, ModelEndpoint, RuntimeSpec, ToolServerSpec, ToolTerms};
+use althing_td::{AgentFile, AsksAs, Effect, ModelEndpoint, ToolServerSpec, ToolTerms};
 use futures::future::BoxFuture;
 
 use crate::agent::Agent;
@@ -17,7 +17,7 @@ use crate::hrt::Template;
 use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
-use crate::note_server::{self, NoteServer};
+use crate::note_server::{self, NoteServer, SaveKind};
 use crate::output_gates::{MakeOutputGates, contract_output_gates};
 use crate::process::{ProgramCalls, ServeCalls};
 use crate::profiles::Profiles;
@@ -206,8 +206,7 @@ impl Ports {
         let groups = groups.map(|server| (groups::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
         let mesh = MeshServer::of(contract, self.agents.as_ref());
         let mesh = mesh.map(|server| (mesh::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
-        let saves = matches!(file.runtime, RuntimeSpec::Process { .. }) && file.session.repeats();
-        let notes = NoteServer::of(contract, file.asks_as == AsksAs::Itself, saves, self.agents.as_ref());
+        let notes = NoteServer::of(contract, file.asks_as == AsksAs::Itself, SaveKind::of(file), self.agents.as_ref());
         let notes = notes.map(|server| (note_server::SERVER.to_owned(), Arc::new(server) as Arc<dyn ToolServer>));
         agents.into_iter().chain(groups).chain(mesh).chain(notes).collect()
     }

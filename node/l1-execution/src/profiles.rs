@@ -26,7 +26,7 @@ pub(crate) struct Profiles {
 
 impl Profiles {
     /// What is said of a tool.
-    fn of(&self, tool: &str) -> ToolTerms {
+    pub fn of(&self, tool: &str) -> ToolTerms {
         ToolTerms::said(&self.node, tool).or(ToolTerms::said(&self.file, tool))
     }
 

@@ -84,4 +84,7 @@ pub trait PendingAsks: Send + Sync + 'static {
     /// Ends when what is asked under that name was answered, or when its time is over; none where nothing is asked under it any
     /// more.
     fn waits(&self, ask: &str) -> Option<BoxFuture<'static, ()>>;
+
+    /// A task is over in whose turn people were asked: nobody waits for their answer any more.
+    fn withdraw(&self, task: &str);
 }

@@ -1,7 +1,11 @@
 //! What a turn did, noted while it runs: the record that its task keeps of it is made from that. Names and hashes, and nothing of
 //! what was said.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use althing_protocol::audit::{AuditVerdict, AuditWord};
+use althing_protocol::limits::AUDIT_VERDICTS_MAX;
 
 use crate::admission::AdmissionProof;
 
@@ -13,6 +17,8 @@ pub const PASSAGES_MAX: usize = 64;
 pub const MODELS_MAX: usize = 8;
 /// Bytes of a name or an id; a longer one is cut.
 const NAME_BYTES_MAX: usize = 200;
+/// Words of judges that are noted of one turn.
+const JUDGEMENTS_MAX: usize = 64;
 /// Kinds of findings that are noted of one turn.
 const FINDINGS_MAX: usize = 32;
 
@@ -39,6 +45,19 @@ pub struct TurnFacts {
     pub proof: Option<AdmissionProof>,
     /// What failed in silence in it, by the names of the findings, each once.
     pub findings: Vec<&'static str>,
+    /// What gates said in it, and what failed in silence, for the audit log.
+    pub verdicts: BTreeSet<AuditVerdict>,
+    /// What agents said that judge its answers, in their order.
+    pub judgements: Vec<Judgement>,
+}
+
+/// The word of an agent that judges an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The judge, as the contract names it: `agents/NAME`.
+    pub judge: String,
+    /// Whether it let the answer pass; none where it gave no verdict.
+    pub passed: Option<bool>,
 }
 
 /// What is noted of one call of a tool.
@@ -83,6 +102,26 @@ impl RunNotes {
         if facts.findings.len() < FINDINGS_MAX && !facts.findings.contains(&finding) {
             facts.findings.push(finding);
         }
+        facts.add_verdict(finding, AuditWord::Finding);
+    }
+
+    /// Notes what a gate said, by its name in the contract. Of more than a leaf of the audit log has, those that let pass make room.
+    pub fn add_verdict(&self, gate: &str, word: AuditWord) {
+        self.lock().add_verdict(gate, word);
+    }
+
+    /// Notes what an agent said that judges answers.
+    pub fn add_judgement(&self, judge: &str, passed: Option<bool>) {
+        let mut facts = self.lock();
+        if facts.judgements.len() < JUDGEMENTS_MAX {
+            facts.judgements.push(Judgement { judge: cut(judge), passed });
+        }
+    }
+
+    /// What gates said by now, ascending.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<AuditVerdict> {
+        self.lock().verdicts.iter().cloned().collect()
     }
 
     /// Notes a call that is over.
@@ -130,6 +169,18 @@ impl RunNotes {
     }
 }
 
+impl TurnFacts {
+    fn add_verdict(&mut self, gate: &str, word: AuditWord) {
+        let verdict = AuditVerdict { gate: cut(gate), word };
+        if self.verdicts.len() >= AUDIT_VERDICTS_MAX && !self.verdicts.contains(&verdict) {
+            let spare = self.verdicts.iter().find(|known| known.word == AuditWord::Passed).cloned();
+            let Some(spare) = spare.filter(|_| word != AuditWord::Passed) else { return };
+            self.verdicts.remove(&spare);
+        }
+        self.verdicts.insert(verdict);
+    }
+}
+
 /// Notes are equal where they are the same ones.
 impl PartialEq for RunNotes {
     fn eq(&self, other: &RunNotes) -> bool {
@@ -169,6 +220,26 @@ mod tests {
         assert_eq!((facts.calls.len(), facts.more_calls), (CALLS_MAX, 3));
         assert_eq!((facts.calls[0].tool.as_str(), facts.calls[1].tool.as_str()), ("shop/0", "shop/1"));
         assert_eq!(facts.calls[0].callee, Some(("urn:a".to_owned(), "t".repeat(NAME_BYTES_MAX))), "names are cut");
+    }
+
+    #[test]
+    fn verdicts_are_noted_once_and_a_refusal_is_never_one_too_many() {
+        let notes = RunNotes::default();
+        notes.add_verdict("schema", AuditWord::Refused);
+        notes.add_verdict("schema", AuditWord::Passed);
+        notes.add_verdict("schema", AuditWord::Passed);
+        notes.add_finding("said-nothing");
+        let said = notes.verdicts();
+        let said: Vec<(&str, &str)> = said.iter().map(|verdict| (verdict.gate.as_str(), verdict.word.word())).collect();
+        assert_eq!(said, [("said-nothing", "finding"), ("schema", "passed"), ("schema", "refused")]);
+        for number in 0..AUDIT_VERDICTS_MAX {
+            notes.add_verdict(&format!("lint/{number:02}"), AuditWord::Passed);
+        }
+        notes.add_verdict("media", AuditWord::Refused);
+        let verdicts = notes.verdicts();
+        assert_eq!(verdicts.len(), AUDIT_VERDICTS_MAX);
+        let refused = verdicts.iter().filter(|verdict| verdict.word == AuditWord::Refused);
+        assert_eq!(refused.map(|verdict| verdict.gate.as_str()).collect::<Vec<_>>(), ["media", "schema"]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::ruling::{GateVerdict, Permit, TurnRest};
 use crate::tool_call::{Permission, ToolCall};
 use crate::tools::{CallRecord, ToolError, Tools};
 
-pub(crate) use checkpoint::save_between;
+pub(crate) use checkpoint::{check_save, save_between};
 pub use checkpoint::{checkpoint, save};
 
 /// The member of `_meta` of a tool call (MCP) that holds its key.
@@ -98,7 +98,8 @@ impl Tools {
     }
 }
 
-/// Tells the gate and the journal what came of a call, before the agent hears it.
+/// Tells the gate and the journal what came of a call, before the agent hears it: also that it was not sent, since another attempt
+/// works on its group's task by now. Without that row nobody would know whether it took place.
 async fn end(
     decisions: &Decisions,
     journal: &dyn Journal,
@@ -106,10 +107,6 @@ async fn end(
     (intent, permit): (Intent, Permit),
     made: Result<Value, ToolError>,
 ) -> Result<Value, ToolError> {
-    // It was not sent, and the turn is over: another attempt at the group's task makes its own.
-    if let Err(ToolError::Superseded(superseded)) = made {
-        return Err(superseded.into());
-    }
     let settled = decisions.settle(call, &permit, made.as_ref()).await;
     let mut rows = permit.rows;
     rows.append(settled);

@@ -1,6 +1,6 @@
 //! What is recorded of turns that ended.
 
-use althing_protocol::audit::AuditOutcome;
+use althing_protocol::audit::{AuditOutcome, AuditVerdict};
 use althing_protocol::{AgentRef, Label};
 use althing_store::Batch;
 
@@ -29,10 +29,13 @@ pub struct EndedTurn<'a> {
     pub row: &'a [u8],
     /// What came of it.
     pub outcome: AuditOutcome,
+    /// What gates said in it, ascending, each once.
+    pub verdicts: &'a [AuditVerdict],
 }
 
 /// Records turns.
 pub trait TurnRecorder: Send + Sync + 'static {
-    /// Rows for the batch in which the end of a turn is written; none where the turn is on record already, or need not be.
+    /// Rows for the batch in which the end of a turn is written; none where the turn is on record already and no gate said anything,
+    /// or where it need not be.
     fn ended(&self, turn: &EndedTurn<'_>) -> Batch;
 }

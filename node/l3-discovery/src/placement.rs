@@ -43,6 +43,9 @@ impl Shared {
         placement.agents = hosted.take(althing_protocol::limits::PLACEMENT_AGENTS_MAX).collect();
         let loads = placement.agents.iter().map(|hosted| facts.loads.get(hosted.agent.name()).copied());
         placement.loads = loads.collect();
+        let successes = placement.agents.iter().map(|hosted| facts.successes.get(hosted.agent.name()).copied());
+        let successes: Vec<Option<u8>> = successes.collect();
+        placement.successes = successes.iter().any(Option::is_some).then_some(successes);
         placement
     }
 

@@ -1,5 +1,6 @@
 //! The interface of L3: what is hosted here, what is found, and what keeps it from working.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -191,6 +192,12 @@ impl Discovery {
             Ok(id) => Ok(id),
             Err(_) => self.shared.lock().named(text, among, relation),
         }
+    }
+
+    /// The agents of that name that are known, whosever they are: those among which [`Discovery::resolve`] chooses.
+    #[must_use]
+    pub fn namesakes(&self, name: &str) -> BTreeSet<AgentId> {
+        self.shared.lock().catalogue.namesakes(name)
     }
 
     /// The nodes that host an agent, in the order in which they should be asked.

@@ -20,7 +20,7 @@ use crate::machine::exchange::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::machine::in_use::InUse;
 use crate::machine::instances::{Instances, OwnKey};
 use crate::machine::known_peers::KnownPeers;
-use crate::machine::query::{Among, TrustRelation};
+use crate::machine::query::{self, Among, TrustRelation};
 use crate::machine::things::Things;
 use crate::machine::verification_budget::VerificationBudget;
 
@@ -44,6 +44,9 @@ pub struct NodeLoad {
     pub machine: Option<Machine>,
     /// What its agents do, by name.
     pub loads: BTreeMap<String, AgentLoad>,
+    /// Of the turns of its agents that verdicts or failures judged, those that went well, whole percents, by name; nothing of an
+    /// agent of which no turn was judged, or some ended that were not.
+    pub successes: BTreeMap<String, u8>,
 }
 
 /// How near others are to this node's owner. Asked again and again: trust changes.
@@ -175,7 +178,7 @@ impl State {
         among: Among,
         relation: impl Fn(PublisherId) -> TrustRelation,
     ) -> Result<AgentId, FindError> {
-        let found = self.catalogue.resolve(name, among, &relation);
+        let found = query::resolve(self.catalogue.namesakes(name), name, among, &relation);
         if let Some(near) = self.taken.get(name)
             && found.as_ref().map_or(true, |id| relation(id.publisher()) == TrustRelation::Stranger)
             && relation(near.publisher()) != TrustRelation::Stranger

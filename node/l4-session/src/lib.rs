@@ -28,7 +28,8 @@ pub use machine::moves::{MoveError, Signer, TaskPack};
 pub use machine::record::{Scope, ScopeError};
 pub use machine::run::{DigestCheck, RunCall, RunCallee, RunRecord};
 pub use machine::session::{
-    Damage, GroupAttempt, RecordedStep, RecordedTurn, RowKind, RowSummary, SessionId, call_digest, recorded, summaries,
+    Damage, GroupAttempt, NoteRows, RecordedStep, RecordedTurn, RowKind, RowSummary, SessionId, call_digest, recorded,
+    summaries,
 };
 pub use machine::time_limit::LATENCY;
 pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};

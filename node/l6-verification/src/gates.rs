@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use a2a::{Message, TaskState};
 use althing_execution::agent::{Hold, Made, OutputGate, Repair};
+use althing_execution::run_notes::RunNotes;
 use althing_execution::tools::Tools;
 use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts};
 use althing_execution::{AgentError, GatedTurn, MakeOutputGates, contract_output_gates};
 use althing_protocol::AgentRef;
+use althing_protocol::audit::AuditWord;
 use althing_protocol::contract::{AnswerSchema, Check, Delivery, Observability, Verify};
 use althing_td::Effect;
 use futures::FutureExt as _;
@@ -63,10 +65,14 @@ struct ContractGate {
     tools: Arc<Tools>,
     /// What failed in silence.
     findings: Findings,
+    /// Whether nothing is shown but what is judged: with a schema, or with checks, which read the answer.
+    is_strict: bool,
     notes: bool,
     own_failures: bool,
     within: Option<Duration>,
     verdicts: Option<TurnVerdicts>,
+    /// Where the word of each gate is noted.
+    run: RunNotes,
     observability: Observability,
     begun: Instant,
     state: Mutex<State>,
@@ -93,6 +99,7 @@ impl ContractGate {
             agent: turn.agent.clone(),
             input: verify.schema.input.as_ref().map(|schema| read(schema, "input")),
             output: verify.schema.output.as_ref().map(|schema| read(schema, "output")),
+            is_strict: verify.schema.output.is_some() || verify.of_answers().next().is_some(),
             verify,
             tools: turn.tools.clone(),
             findings: Findings::of(turn, known),
@@ -100,6 +107,7 @@ impl ContractGate {
             own_failures: turn.own_failures,
             within: turn.within,
             verdicts: turn.verdicts.cloned(),
+            run: turn.run.clone(),
             observability: turn.contract.observability,
             begun: now,
             state: Mutex::new(State {
@@ -117,9 +125,21 @@ impl ContractGate {
         self.state.lock().expect("no holder of the gate's state panics")
     }
 
-    /// What may be shown of an output: with a schema nothing that it does not describe.
+    /// What may be shown of an output: with a schema or checks nothing that these do not judge.
     fn shown(&self, made: Made) -> Made {
-        if self.output.is_some() { shown::described(made) } else { made }
+        if !self.is_strict {
+            return made;
+        }
+        if let Some(words) = shown::words_of_failure(&made) {
+            self.note_failure(words);
+        }
+        shown::judged(made, !self.notes)
+    }
+
+    /// What its agent says of a failure stays in the log.
+    fn note_failure(&self, words: &str) {
+        let why: String = words.chars().take(QUOTED_CHARS_MAX).collect();
+        tracing::warn!(agent = self.agent.name(), why, "a turn whose answers are judged failed");
     }
 
     /// Keeps a copy of what is shown now and judged later.
@@ -139,22 +159,42 @@ impl ContractGate {
     async fn verdict(&self, answer: &Answer) -> Verdict {
         let schema = match self.output.as_ref().map(schema_of).transpose() {
             Ok(schema) => schema,
-            Err(fault) => return verdict(&[fault]),
+            Err(fault) => return self.heard(&[fault]),
         };
         let rules = Rules { schema, media: &self.verify.media, finished: self.verify.finished };
-        let by_rules = verdict(&rules.opinions(answer));
-        if by_rules != Verdict::Pass || !is_judged(answer) || self.verify.checks.is_empty() {
+        let by_rules = self.heard(&rules.opinions(answer));
+        if by_rules != Verdict::Pass || !is_judged(answer) || self.verify.of_answers().next().is_none() {
             return by_rules;
         }
-        let (message, said) = (self.state().message.clone(), answer.text());
+        let message = self.state().message.clone();
+        let Some(said) = answer.whole_text() else {
+            let refusal = Word::refusal("it has a file that is no text, and checks read texts");
+            return self.heard(&[Opinion::of_rule("checks", Some(refusal))]);
+        };
         let (judges, tools): (Vec<&Check>, Vec<&Check>) = self.verify.of_answers().partition(|check| check.is_judge());
         for check in tools.into_iter().chain(judges) {
-            let by_check = verdict(&[self.ask(check, &message, &said).await]);
+            let by_check = self.heard(&[self.ask(check, &message, &said).await]);
             if by_check != Verdict::Pass {
                 return by_check;
             }
         }
         Verdict::Pass
+    }
+
+    /// What follows from what these gates say, which is noted.
+    fn heard(&self, opinions: &[Opinion]) -> Verdict {
+        for Opinion { gate, kind, word } in opinions {
+            let (noted, passed) = match word {
+                Word::Pass => (AuditWord::Passed, Some(true)),
+                Word::Refusal { .. } => (AuditWord::Refused, Some(false)),
+                Word::Fault(_) | Word::Late(_) => (AuditWord::Refused, None),
+            };
+            self.run.add_verdict(gate, noted);
+            if *kind == Kind::Judge {
+                self.run.add_judgement(gate, passed);
+            }
+        }
+        verdict(opinions)
     }
 
     async fn ask(&self, check: &Check, message: &str, said: &str) -> Opinion {
@@ -189,7 +229,7 @@ impl ContractGate {
         }
         let answer = if is_early { Answer::of(&early, self.notes) } else { Answer::of(&held, self.notes) };
         let verdict = match early_bytes > EARLY_BYTES_MAX {
-            true => verdict(&[fault("deliver", &format!("more than {EARLY_BYTES_MAX} bytes were shown before"))]),
+            true => self.heard(&[fault("deliver", &format!("more than {EARLY_BYTES_MAX} bytes were shown before"))]),
             false => self.verdict(&answer).await,
         };
         if is_judged(&answer) {
@@ -246,7 +286,10 @@ impl OutputGate for ContractGate {
         let opinion = schema_of(input).map_or_else(|fault| fault, |schema| admits(schema, &said));
         match verdict(&[opinion]) {
             Verdict::Pass => Ok(()),
-            Verdict::Refusal(refusal) => Err(AgentError::Rejected(refusal.to_sender())),
+            Verdict::Refusal(refusal) => {
+                self.run.add_verdict(&refusal.gate, AuditWord::Refused);
+                Err(AgentError::Rejected(refusal.to_sender()))
+            }
         }
     }
 
@@ -274,13 +317,14 @@ impl OutputGate for ContractGate {
 
     /// In its own words of a failure an agent could say what no gate judged.
     fn failure(&self, error: AgentError) -> AgentError {
-        match error {
-            AgentError::Failed(why) | AgentError::Rejected(why) if self.own_failures && self.output.is_some() => {
-                tracing::warn!(agent = self.agent.name(), why, "a turn whose answers have a schema failed");
-                AgentError::Failed("it failed; the node's log says why".to_owned())
-            }
-            error => error,
+        if !self.is_strict {
+            return error;
         }
+        let (error, words) = error.without_words(self.own_failures);
+        if let Some(words) = words {
+            self.note_failure(&words);
+        }
+        error
     }
 
     fn may_repair(&self) -> bool {

@@ -12,6 +12,7 @@ use althing_protocol::digest;
 use althing_store::{Batch, Durability, Store};
 use futures::future::BoxFuture;
 
+use crate::machine::model_cost::ModelCost;
 use crate::machine::tape::Playback;
 use crate::player::Player;
 
@@ -33,6 +34,8 @@ pub struct TrialNotes {
     pub tools: Vec<String>,
     /// Tokens of all that it was told.
     pub tokens: u64,
+    /// What its models cost.
+    pub cost: ModelCost,
     /// Calls that it was denied, as they may change something, or as nobody is asked about them.
     pub denied: u64,
 }
@@ -74,6 +77,9 @@ impl Trial {
     fn count(&self, outcome: &StepOutcome) {
         let mut notes = self.noted();
         notes.tokens = notes.tokens.saturating_add(outcome.tokens);
+        // Only models have tokens, and a completion tells what a million of them cost.
+        let price = outcome.result.as_ref().ok().and_then(|result| result["price"].as_u64());
+        notes.cost.add(outcome.tokens, price);
     }
 }
 
@@ -249,10 +255,10 @@ mod tests {
                 let Ok(NextStep::Go(intent, permit)) = next else { panic!("{next:?}") };
                 assert_eq!(permit, Permit::default());
                 keys.insert(intent.key);
-                let outcome = StepOutcome { result: Ok(json!(1)), tokens: 5, label: None };
+                let outcome = StepOutcome { result: Ok(json!({ "price": 2_000_000 })), tokens: 5, label: None };
                 assert_eq!(trial.done(intent, &outcome, Batch::new()).await, Ok(()));
             }
-            assert_eq!((keys.len(), trial.notes().tokens), (3, 15));
+            assert_eq!((keys.len(), trial.notes().tokens, trial.notes().cost.micros()), (3, 15, Some(30)));
         });
     }
 
@@ -268,7 +274,9 @@ mod tests {
             assert_eq!(told, Ok(NextStep::Replayed(heard(2))));
             assert!(trial.step(step("a/x", Effect::Final, &other, no())).await.is_err());
             let tools = vec!["a/x".to_owned(), "a/x".to_owned()];
-            assert_eq!(trial.notes(), TrialNotes { tools, tokens: 3, denied: 0 });
+            let notes = trial.notes();
+            assert_eq!((&notes.tools, notes.tokens, notes.denied), (&tools, 3, 0));
+            assert_eq!(notes.cost.micros(), None, "what answered tells no price");
             assert!(trial.is_tape() && trial.playback().is_some_and(|playback| playback.missing().is_some()));
         });
     }

@@ -2,6 +2,8 @@
 
 #[path = "gates/malformed.rs"]
 mod malformed;
+#[path = "gates/unjudged.rs"]
+mod unjudged;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +14,7 @@ use a2a::{Artifact, Message, Part, Role, TaskState};
 use althing_execution::agent::{Made, Metadata, Parameters};
 use althing_execution::agents::{AgentCalls, AgentReply, Question};
 use althing_execution::process::ProcessConfig;
+use althing_execution::run_notes::RunNotes;
 use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts, Verdicts};
 use althing_execution::{Agent, AgentError, Builtins, Host, Output, Outputs, Ports, Turn};
 use althing_td::AgentFile;
@@ -40,6 +43,8 @@ struct Script {
     answers: Mutex<Vec<Vec<Made>>>,
     /// What it was told, one text a turn.
     heard: Arc<Mutex<Vec<String>>>,
+    /// How its turns end, if not well.
+    fails: Option<AgentError>,
 }
 
 impl Agent for Script {
@@ -50,7 +55,7 @@ impl Agent for Script {
             for made in answer {
                 out.put(made).await?;
             }
-            Ok(())
+            self.fails.clone().map_or(Ok(()), Err)
         })
     }
 }
@@ -112,6 +117,18 @@ struct Seen {
     refused: Vec<RefusedAnswer>,
     /// What was counted of it, and how often.
     found: Vec<(&'static str, u64)>,
+    /// What is noted of it for the audit log, and for who measures judges.
+    run: RunNotes,
+}
+
+/// What gates said, by their names.
+fn verdicts(seen: &Seen) -> Vec<(String, &'static str)> {
+    seen.run.verdicts().into_iter().map(|verdict| (verdict.gate, verdict.word.word())).collect()
+}
+
+/// What the judge said, one word for each answer that it judged.
+fn judgements(seen: &Seen) -> Vec<Option<bool>> {
+    seen.run.facts().judgements.into_iter().map(|judgement| judgement.passed).collect()
 }
 
 fn drained(outputs: &mut Outputs) -> Vec<Made> {
@@ -119,8 +136,18 @@ fn drained(outputs: &mut Outputs) -> Vec<Made> {
 }
 
 async fn seen_by(ports: Ports, verify: Value, message: &str, answers: Vec<Vec<Made>>) -> Seen {
+    seen_of(ports, verify, message, (answers, None)).await
+}
+
+/// Of an agent that makes these outputs, and whose turns end so, if not well.
+async fn seen_of(
+    ports: Ports,
+    verify: Value,
+    message: &str,
+    (answers, fails): (Vec<Vec<Made>>, Option<AgentError>),
+) -> Seen {
     let heard = Arc::<Mutex<Vec<String>>>::default();
-    let script = Arc::new(Script { answers: Mutex::new(answers), heard: heard.clone() });
+    let script = Arc::new(Script { answers: Mutex::new(answers), heard: heard.clone(), fails });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     SCRIPTS.lock().expect("nobody panics").insert(number, script);
     let mut builtins = Builtins::new();
@@ -134,7 +161,8 @@ async fn seen_by(ports: Ports, verify: Value, message: &str, answers: Vec<Vec<Ma
         "contract": { "class": { "latency": "srt" }, "capabilities": ["agents/judge"], "verify": verify },
     });
     host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
-    let book = Arc::<Book>::default();
+    let (book, run) = (Arc::<Book>::default(), RunNotes::default());
+    let verdicts = Some(TurnVerdicts(book.clone()));
     let turn = Turn {
         task_id: "task".to_owned(),
         context_id: "context".to_owned(),
@@ -142,7 +170,7 @@ async fn seen_by(ports: Ports, verify: Value, message: &str, answers: Vec<Vec<Ma
         history: Vec::new(),
         artifacts: Vec::new(),
         remembered: None,
-        parameters: Parameters { verdicts: Some(TurnVerdicts(book.clone())), ..Parameters::default() },
+        parameters: Parameters { verdicts, run: run.clone(), ..Parameters::default() },
     };
     let (out, mut outputs) = Output::channel();
     let ended = host.turn("script", turn, out).await;
@@ -151,7 +179,7 @@ async fn seen_by(ports: Ports, verify: Value, message: &str, answers: Vec<Vec<Ma
     let status = host.status();
     let found = status.iter().flat_map(|agent| &agent.findings).inspect(|found| assert_eq!(found.task, "task"));
     let found = found.map(|found| (found.finding, found.count)).collect();
-    Seen { made: drained(&mut outputs), ended, heard, refused, found }
+    Seen { made: drained(&mut outputs), ended, heard, refused, found, run }
 }
 
 async fn seen(verify: Value, answers: Vec<Vec<Made>>) -> Seen {
@@ -272,6 +300,12 @@ async fn what_fails_in_silence_and_what_is_refused_is_counted_with_its_task() {
         let seen = seen(verify.clone(), vec![answer]).await;
         assert_eq!(seen.found, found, "{verify}: {:?}", seen.ended);
     }
+    let mut repaired = schema();
+    repaired["repair"] = json!(1);
+    for again in ["four", "{\"total\": 3}"] {
+        let seen = seen(repaired.clone(), vec![vec![text("three")], vec![text(again)]]).await;
+        assert_eq!(seen.found, [("answer-refused", 1)], "it is one answer, whatever comes of it: {:?}", seen.ended);
+    }
 }
 
 #[tokio::test]
@@ -289,14 +323,21 @@ async fn a_judge_adds_refusals_and_takes_none_back() {
     let (seen, asked) = judged("{\"passed\": true}", good()).await;
     assert_eq!(seen.ended, Ok(()));
     assert!(asked.len() == 1 && asked[0].contains("how much?"), "{asked:?}");
+    let said = |gate: &str, word: &'static str| (gate.to_owned(), word);
+    assert_eq!(verdicts(&seen), [said("agents/judge", "passed"), said("schema", "passed")]);
+    assert_eq!(judgements(&seen), [Some(true)]);
 
     let (seen, _) = judged("{\"passed\": false, \"reason\": \"3 is too much\"}", good()).await;
     assert!(why(&seen).contains("agents/judge") && !why(&seen).contains("too much"), "{:?}", seen.ended);
     assert!(seen.made.is_empty());
+    assert_eq!(judgements(&seen), [Some(false)]);
 
     let (seen, _) = judged("It looks good.", good()).await;
     assert!(why(&seen).contains("agents/judge"), "no verdict is none: {:?}", seen.ended);
+    assert_eq!(verdicts(&seen), [said("agents/judge", "refused"), said("schema", "passed")]);
+    assert_eq!(judgements(&seen), [None]);
 
     let (seen, asked) = judged("{\"passed\": true}", vec![vec![text("pass me")]]).await;
     assert!(why(&seen).contains("`schema`") && asked.is_empty(), "{:?} {asked:?}", seen.ended);
+    assert_eq!((verdicts(&seen), judgements(&seen)), (vec![said("schema", "refused")], Vec::new()));
 }

@@ -14,7 +14,7 @@ use crate::governance::Governance;
 use crate::leaves::{self, RefusedAct};
 use crate::machine::arguments::canonical;
 use crate::machine::rules::{Rule, Statement};
-use crate::policies::PolicyRequest;
+use crate::policies::{PolicyRequest, deciding};
 
 /// What the owner's policies do not permit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,7 +161,7 @@ impl Desk<'_> {
         }
         let agent = self.agent_of(act).or_else(|| act.subject().cloned());
         let person = request.person.as_deref().unwrap_or_default();
-        let deciding = names(verdict);
+        let deciding = deciding(verdict);
         let refused = RefusedAct { request, agent, person, set, deciding: &deciding, asked: &asked, reason };
         match self.audit.entry_at_least(leaves::refused(refused, self.ports.clock.now_ms())) {
             Ok(entry) => Some(entry),
@@ -175,10 +175,6 @@ impl Desk<'_> {
 
 /// Why what policies ask about is not done.
 fn unasked(verdict: Option<&Verdict>) -> String {
-    let by = names(verdict).join(", ");
+    let by = deciding(verdict).join(", ");
     format!("the owner's policies ask about it ({by}), and nobody is asked about this: permit or forbid it")
-}
-
-fn names(verdict: Option<&Verdict>) -> Vec<String> {
-    verdict.into_iter().flat_map(|verdict| verdict.policies.iter().cloned()).collect()
 }

@@ -1,7 +1,7 @@
 //! Answers of people.
 
 use althing_protocol::audit::AnswerWord;
-use althing_protocol::hex;
+use althing_protocol::{digest_of_hex, hex};
 use althing_store::{Batch, Durability};
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::consents::Consents;
 use crate::consultation;
 use crate::error::AnswerError;
 use crate::governance::Governance;
-use crate::leaves::{self, OwnerChange, digest_of_hex};
+use crate::leaves::{self, OwnerChange};
 use crate::machine::consent::{AskId, Need, Question, Speaker, StandingYes, Template, escaped};
 use crate::machine::key::PersonSignature;
 use crate::machine::people::People;
@@ -50,7 +50,9 @@ impl Governance {
         if let Some((question, details)) = next.asks.get(&id).zip(next.details.get(&id)) {
             let person = question.answers().last().map(|answer| answer.person.as_str());
             let leaf = leaves::answered(question, details, (person, Some(word)), now_ms);
-            batch.append(self.audit().entry(leaf)?);
+            // A no counts also where what lies beside the log has no room.
+            let audit = self.audit();
+            batch.append(if answer.yes { audit.entry(leaf)? } else { audit.entry_at_least(leaf)? });
         }
         self.write(batch, Durability::Synced).await?;
         consultation::release(self, &next, &id);
@@ -81,20 +83,27 @@ impl Governance {
         let _writing = self.writing().lock().await;
         let mut next = (*self.book().now()).clone();
         let Some(yes) = next.standing.iter().find(|yes| yes.id == id).cloned() else { return Ok(None) };
-        let person = match by {
-            Actor::Owner => self.people_now().0.owner().to_owned(),
-            // It only makes less possible, so that nobody has to sign it.
-            Actor::Person { name, .. } if name == yes.person => name,
-            Actor::Person { .. } => return Err(AnswerError::NotGiver(yes.person)),
-        };
+        let person = withdrawer(by, &yes, &self.people_now().0)?;
         next.standing.withdraw(&id);
         let mut batch = Batch::new();
         next.put_standing(&id, &mut batch);
         let what = OwnerChange { what: "standing yes", agent: None, before: &outlined(&yes), after: "withdrawn" };
-        batch.append(self.audit().entry_at_least(leaves::owner_changed(what, &person, self.now_ms()))?);
+        // It has arguments of calls on that person's behalf.
+        let leaf = leaves::owner_changed(what, &person, self.now_ms()).about(&yes.person);
+        batch.append(self.audit().entry_at_least(leaf)?);
         self.write(batch, Durability::Synced).await?;
         self.book().publish(next);
         Ok(Some(yes))
+    }
+}
+
+/// The person who takes a standing yes back, if they may.
+fn withdrawer(by: Actor, yes: &StandingYes, people: &People) -> Result<String, AnswerError> {
+    match by {
+        Actor::Owner => Ok(people.owner().to_owned()),
+        // It only makes less possible, so that nobody has to sign it.
+        Actor::Person { name, .. } if name == yes.person => Ok(name),
+        Actor::Person { .. } => Err(AnswerError::NotGiver(yes.person.clone())),
     }
 }
 
@@ -131,6 +140,7 @@ fn add_standing(
         at_ms,
         until_ms: terms.until_ms,
         left: terms.count,
+        consent: Some(question.ask().digest()),
     };
     let id = yes.id;
     next.standing.add(yes, people, at_ms)?;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_protocol::audit::Ask;
+use althing_protocol::audit::{Ask, CallTerms};
 use althing_protocol::{Digest, cbor, digest, hex};
 use althing_store::{Batch, Family, Range, ReadError, Rows, Store};
 use minicbor::{Decode, Encode};
@@ -49,6 +49,28 @@ pub(crate) struct AskDetails {
     /// What somebody wrote who said no.
     #[n(5)]
     pub(crate) denial: Option<String>,
+    /// The digest of the id of the message for which the yes was used, hexadecimal.
+    #[n(6)]
+    pub(crate) used_by: Option<String>,
+}
+
+/// What was last agreed to of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EarlierCall {
+    /// On whose behalf it was made; nothing of one from before that was kept.
+    person: Option<String>,
+    arguments: Value,
+}
+
+/// What the store has of it.
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct EarlierRow {
+    #[n(0)]
+    person: String,
+    /// As canonical JSON.
+    #[n(1)]
+    arguments: String,
 }
 
 /// All that people were asked and agreed to.
@@ -57,11 +79,25 @@ pub(crate) struct Consents {
     pub(crate) asks: Asks,
     pub(crate) details: BTreeMap<AskId, AskDetails>,
     pub(crate) standing: StandingYeses,
-    /// The arguments that were last agreed to, by the digest of agent and tool.
-    pub(crate) earlier: BTreeMap<Digest, Value>,
+    /// What was last agreed to, by the digest of agent and tool.
+    pub(crate) earlier: BTreeMap<Digest, EarlierCall>,
 }
 
 impl Consents {
+    /// The questions about calls of a task that wait for people, or whose yes was not used yet.
+    pub(crate) fn asked_in(&self, task: &str) -> Vec<AskId> {
+        let of_task = self.details.iter().filter(|(_, details)| details.tasks.contains(task)).map(|(id, _)| *id);
+        of_task.filter(|id| self.asks.get(id).is_some_and(Question::is_pending)).collect()
+    }
+
+    /// Nobody waits for a question in a turn of that task any more: it is over, unless another task waits for it. Says whether that
+    /// ended it.
+    pub(crate) fn end(&mut self, (task, id): &(String, AskId)) -> bool {
+        let is_pending = self.asks.get(id).is_some_and(Question::is_pending);
+        let Some(details) = self.details.get_mut(id).filter(|_| is_pending) else { return false };
+        details.tasks.remove(task) && details.tasks.is_empty() && self.asks.withdraw(id)
+    }
+
     /// Reads all rows.
     pub(crate) fn read(store: &dyn Store) -> Result<Consents, OpenError> {
         let mut read = Consents::default();
@@ -74,10 +110,11 @@ impl Consents {
         }
         for (key, row) in rows(store, ASKS, &[EARLIER])? {
             // It only shows what differs: one that cannot be read is as one that was never there.
-            if let (Ok(key), Ok(value)) = (Digest::try_from(&key[1..]), serde_json::from_slice(&row)) {
-                read.earlier.insert(key, value);
+            if let (Ok(key), Some(call)) = (Digest::try_from(&key[1..]), decode_earlier(&row)) {
+                read.earlier.insert(key, call);
             }
         }
+        read.restore_earlier();
         let standing = rows(store, STANDING, &[])?;
         let keyed = standing.iter().map(|(key, row)| (id_of(key), row.as_slice()));
         read.standing = StandingYeses::read(known(keyed, STANDING)?).map_err(|(id, _)| bad_row(STANDING, &id))?;
@@ -105,9 +142,28 @@ impl Consents {
         questions.filter(counts).max_by_key(|question| question.ask().asked_at_ms)
     }
 
+    /// Whether a yes to these terms was used for the message with an id of that digest.
+    pub(crate) fn was_used_by(&self, key: &str, terms: &CallTerms, need: &Need) -> bool {
+        let of_it = self.details.iter().filter(|(_, details)| details.used_by.as_deref() == Some(key));
+        of_it.filter_map(|(id, _)| self.asks.get(id)).any(|question| {
+            question.state() == QuestionState::Used && question.ask().terms == *terms && question.need() == need
+        })
+    }
+
     /// The arguments of the last call of this tool, of this agent, that somebody agreed to.
     pub(crate) fn earlier(&self, ask: &Ask) -> Option<&Value> {
-        self.earlier.get(&tool_digest(ask))
+        self.earlier.get(&tool_digest(ask)).map(|call| &call.arguments)
+    }
+
+    /// Of tools of which nothing is known that was agreed to, takes what was used last: the node ended before that was noted.
+    fn restore_earlier(&mut self) {
+        let known: BTreeSet<Digest> = self.earlier.keys().copied().collect();
+        for id in self.asks.used() {
+            let is_known = self.asks.get(&id).is_none_or(|question| known.contains(&tool_digest(question.ask())));
+            if !is_known {
+                self.note_earlier(&id, &mut Batch::new());
+            }
+        }
     }
 
     /// Somebody agreed to a call with these arguments. Puts the row into the batch.
@@ -117,17 +173,28 @@ impl Consents {
         let has_room = self.earlier.len() < EARLIER_MAX || self.earlier.contains_key(&key);
         let Ok(value) = serde_json::from_str::<Value>(&details.arguments) else { return };
         if has_room && details.arguments.len() <= EARLIER_BYTES_MAX {
-            batch.put(ASKS, keyed(EARLIER, &key), details.arguments.as_bytes());
-            self.earlier.insert(key, value);
+            let (person, arguments) = (question.need().person().to_owned(), details.arguments.clone());
+            let row = minicbor::to_vec(EarlierRow { person: person.clone(), arguments });
+            batch.put(ASKS, keyed(EARLIER, &key), row.expect("writing to a vector cannot fail"));
+            self.earlier.insert(key, EarlierCall { person: Some(person), arguments: value });
         }
     }
 
-    /// Puts the rows of a question into a batch.
-    pub(crate) fn put(&self, id: &AskId, batch: &mut Batch) {
+    /// Puts the row of a question into a batch, without what is known of it besides, which did not change.
+    pub(crate) fn put_question(&self, id: &AskId, batch: &mut Batch) {
         match self.asks.row(id) {
             Some(row) => batch.put(ASKS, keyed(QUESTION, id), row),
             None => batch.delete(ASKS, keyed(QUESTION, id)),
         };
+    }
+
+    /// Puts the rows of a question into a batch.
+    pub(crate) fn put(&self, id: &AskId, batch: &mut Batch) {
+        self.put_question(id, batch);
+        self.put_details(id, batch);
+    }
+
+    fn put_details(&self, id: &AskId, batch: &mut Batch) {
         match self.details.get(id) {
             Some(details) => batch.put(ASKS, keyed(DETAILS, id), encode_details(details)),
             None => batch.delete(ASKS, keyed(DETAILS, id)),
@@ -142,6 +209,32 @@ impl Consents {
         };
     }
 
+    /// Erases what people were asked on behalf of somebody, and what they answered in words: of questions what belongs to them, what was
+    /// agreed to last, and each standing yes of theirs. What waits ends. Puts the rows into the batch, and gives what was found.
+    pub(crate) fn erase(&mut self, person: &str, batch: &mut Batch) -> ConsentErasure {
+        let mut erasure = ConsentErasure { over: self.asks.erase(person), ..ConsentErasure::default() };
+        for id in self.asks.about(person) {
+            let Some(details) = self.details.get_mut(&id) else { continue };
+            erasure.is_found |= !details.arguments.is_empty() || details.denial.is_some();
+            (details.arguments, details.denial) = (String::new(), None);
+            self.put_details(&id, batch);
+        }
+        // Of those from before it is not known about whom they are.
+        let is_theirs = |call: &EarlierCall| call.person.as_deref().is_none_or(|of| of == person);
+        let theirs = self.earlier.iter().filter(|(_, call)| is_theirs(call)).map(|(key, _)| *key);
+        for key in theirs.collect::<Vec<_>>() {
+            erasure.is_found |= self.earlier.remove(&key).is_some_and(|call| call.person.is_some());
+            batch.delete(ASKS, keyed(EARLIER, &key));
+        }
+        let standing = self.standing.iter().filter(|yes| yes.person == person).map(|yes| yes.id);
+        erasure.standing = standing.collect();
+        for id in &erasure.standing {
+            self.standing.withdraw(id);
+            self.put_standing(id, batch);
+        }
+        erasure
+    }
+
     /// What is over for long is forgotten.
     pub(crate) fn forget(&mut self, now_ms: u64, batch: &mut Batch) {
         for id in self.asks.forget(now_ms) {
@@ -152,6 +245,27 @@ impl Consents {
             batch.delete(STANDING, id);
         }
     }
+}
+
+/// What was erased of somebody.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ConsentErasure {
+    /// The questions that waited, and wait no more.
+    pub(crate) over: Vec<AskId>,
+    /// Each standing yes that ended.
+    pub(crate) standing: Vec<[u8; 16]>,
+    /// Whether anything besides was there.
+    pub(crate) is_found: bool,
+}
+
+/// One from before it was kept on whose behalf a call was made has the arguments alone, as JSON.
+fn decode_earlier(row: &[u8]) -> Option<EarlierCall> {
+    if let Ok(arguments) = serde_json::from_slice(row) {
+        return Some(EarlierCall { person: None, arguments });
+    }
+    cbor::check(row, DETAILS_BYTES_MAX).ok()?;
+    let EarlierRow { person, arguments } = minicbor::decode(row).ok()?;
+    Some(EarlierCall { person: Some(person), arguments: serde_json::from_str(&arguments).ok()? })
 }
 
 /// The details of one question whose arguments are these.
@@ -217,9 +331,22 @@ mod tests {
             version: "1.0.0".to_owned(),
             principals: vec!["local".to_owned()],
             denial: Some("not today".to_owned()),
+            used_by: Some("ab".repeat(32)),
         };
         let bytes = encode_details(&details);
         assert_eq!(decode_details(&bytes), Some(details));
         assert_eq!(decode_details(&bytes[1..]), None);
+    }
+
+    #[test]
+    fn what_was_agreed_to_before_it_was_kept_for_whom_is_read() {
+        let arguments = serde_json::json!({ "to": "shop" });
+        let row = EarlierRow { person: "ada".to_owned(), arguments: arguments.to_string() };
+        let row = minicbor::to_vec(row).expect("it is written");
+        let text = arguments.to_string();
+        let call = EarlierCall { person: Some("ada".to_owned()), arguments };
+        assert_eq!(decode_earlier(&row).as_ref(), Some(&call));
+        assert_eq!(decode_earlier(text.as_bytes()), Some(EarlierCall { person: None, ..call }));
+        assert_eq!(decode_earlier(&row[1..]), None);
     }
 }

@@ -19,6 +19,9 @@ use crate::machine::consent::{AskId, DenialReason, Need, Question, QuestionState
 use crate::machine::people::People;
 use crate::machine::rules::Wants;
 
+/// Bytes of a batch to which what was agreed to last is added.
+const EARLIER_BYTES_MAX: usize = 1 << 20;
+
 /// A call that people are asked about.
 pub(crate) struct Case<'a> {
     pub(crate) terms: CallTerms,
@@ -33,6 +36,10 @@ pub(crate) struct Case<'a> {
     pub(crate) is_journalled: bool,
     /// Whether whoever makes it can wait through a restart of the node.
     pub(crate) is_resumable: bool,
+    /// The digest of its id, hexadecimal; none of a call that the journal makes once.
+    pub(crate) key: Option<&'a str>,
+    /// Whether a yes that was used for that id is still its own.
+    pub(crate) is_again: bool,
 }
 
 /// Whether people gave it.
@@ -63,10 +70,12 @@ pub(crate) async fn consult(
     let _writing = governance.writing().lock().await;
     let (people, now_ms) = (governance.people_now().0, governance.now_ms());
     let mut next = (*governance.book().now()).clone();
-    let has_standing = !wants.consent.is_empty() && {
-        let call = (&case.terms, case.arguments);
-        next.standing.clone().take(&case.person, call, &people, now_ms).is_some()
-    };
+    if was_given(&next, case, wants) {
+        return Consultation::Given { rows: Batch::new(), receipt: None };
+    }
+    let has_standing = !wants.consent.is_empty()
+        && next.standing.clone().take(&case.person, (&case.terms, case.arguments), &people, now_ms).is_some()
+        && !is_answered(governance, &mut next, case, now_ms);
     let (mut given, mut waits, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for need in needs(case, wants, has_standing) {
         let ask = new_ask(governance, &case.terms, now_ms);
@@ -84,6 +93,20 @@ pub(crate) async fn consult(
         Ok(asked) => Consultation::Waits(waits.into_iter().chain(asked).next().unwrap_or_default()),
         Err(reason) => Consultation::Denied(reason),
     }
+}
+
+/// Whether the person answered about this very call: that counts before what they said of its like, a no too.
+fn is_answered(governance: &Governance, next: &mut Consents, case: &Case<'_>, now_ms: u64) -> bool {
+    let (ask, need) = (new_ask(governance, &case.terms, now_ms), Need::Consent { person: case.person.clone() });
+    let state = need_state(governance, next, (case.task, now_ms), &ask, &need);
+    matches!(state, Ok(NeedState::Given(_) | NeedState::Denied(_)))
+}
+
+/// Whether everything that it needs was given before, and used for this very message.
+fn was_given(consents: &Consents, case: &Case<'_>, wants: &Wants) -> bool {
+    let Some(key) = case.key.filter(|_| case.is_again) else { return false };
+    let needs = needs(case, wants, false);
+    !needs.is_empty() && needs.iter().all(|need| consents.was_used_by(key, &case.terms, need))
 }
 
 fn new_ask(governance: &Governance, terms: &CallTerms, now_ms: u64) -> Ask {
@@ -168,14 +191,23 @@ async fn take(
             return Consultation::Denied(error.to_string());
         }
         consent = consent.or_else(|| next.asks.get(id).map(|question| question.ask().digest()));
-        next.put(id, &mut rows);
-        next.note_earlier(id, &mut rows);
+        if case.is_journalled {
+            // Without its arguments: rows that come to the disk late bring none back that were erased meanwhile.
+            next.put_question(id, &mut rows);
+        } else {
+            if let Some(details) = next.details.get_mut(id) {
+                details.used_by = case.key.map(str::to_owned);
+            }
+            next.put(id, &mut rows);
+            next.note_earlier(id, &mut rows);
+        }
     }
     if has_standing {
         let call = (&case.terms, case.arguments);
         let Some(id) = next.standing.take(&case.person, call, people, now_ms) else {
             return Consultation::Denied("the standing yes ended just now".to_owned());
         };
+        consent = consent.or_else(|| next.standing.get(&id)?.consent);
         next.put_standing(&id, &mut of_standing);
     }
     match leaf(consent) {
@@ -217,6 +249,14 @@ pub(crate) fn release(governance: &Governance, consents: &Consents, id: &AskId) 
     governance.book().grants().retain(|_, grant| !details.tasks.contains(&grant.task));
 }
 
+/// Questions ended that waited, or a yes that was not used: nothing is promised of them, nor to turns that rest for them.
+pub(crate) fn forsake(governance: &Governance, consents: &Consents, over: &[AskId]) {
+    governance.book().grants().retain(|_, grant| !grant.asks.iter().any(|ask| over.contains(ask)));
+    for id in over {
+        release(governance, consents, id);
+    }
+}
+
 /// The digest of what was asked about the call of a receipt.
 pub(crate) fn consent_of(governance: &Governance, receipt: &[u8; 16]) -> Option<Digest> {
     governance.book().grants().get(receipt).and_then(|grant| grant.consent)
@@ -228,16 +268,18 @@ pub(crate) fn stored(governance: &Governance, id: &AskId) -> Result<Option<Quest
     row.map(|row| decode_row(&row)).transpose().map_err(|error| error.to_string())
 }
 
-/// Takes each yes as used whose rows are on disk, and nothing is promised of it any more.
-pub(crate) fn take_used(governance: &Governance, next: &mut Consents) -> bool {
+/// Takes each yes as used whose rows are on disk, and nothing is promised of it any more. Puts what was agreed to last into the batch.
+pub(crate) fn take_used(governance: &Governance, next: &mut Consents, batch: &mut Batch) -> bool {
     let approved: Vec<AskId> = next.asks.approved().map(|question| question.ask().id).collect();
-    let mut changed = false;
+    let (mut changed, mut left_out) = (false, Batch::new());
     for id in approved {
         if let Ok(Some(stored)) = stored(governance, &id)
             && stored.state() == QuestionState::Used
         {
             next.asks.replace(stored);
-            next.note_earlier(&id, &mut Batch::new());
+            // What does not fit is known until the node ends, and from the question itself after that.
+            let has_room = batch.bytes() <= EARLIER_BYTES_MAX;
+            next.note_earlier(&id, if has_room { &mut *batch } else { &mut left_out });
             governance.book().grants().retain(|_, grant| !grant.asks.contains(&id));
             changed = true;
         }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use althing_call::{
-    Consent, Decide, Decision, IncomingRequest, Judgement, OperationError, OutgoingRequest, Principal, Service,
+    Consent, Decide, Decision, IncomingRequest, Judgement, MessageContent, OperationError, OutgoingRequest, Principal,
+    Service,
 };
 use althing_discovery::TrustRelation;
 use althing_policy::{EntityName, Gate, Kind, Verdict};
@@ -25,11 +26,12 @@ use crate::leaves::{self, MessageFacts};
 use crate::machine::arguments::arguments_digest;
 use crate::machine::rules::{Rule, Statement, Wants};
 use crate::machine::taint::{Origin, Taint};
-use crate::policies::PolicyRequest;
+use crate::message::Content;
+use crate::policies::{PolicyRequest, deciding};
 use crate::records;
 
 /// What a message is called where people are asked about it.
-const ACTION: &str = "call";
+pub(crate) const ACTION: &str = "call";
 
 struct PolicyDecide {
     governance: Governance,
@@ -41,6 +43,10 @@ struct Passage {
     request: PolicyRequest,
     callee: AgentId,
     principals: Vec<String>,
+    /// Whether another node sent it.
+    is_incoming: bool,
+    /// What it says, as far as a yes is bound to it; nothing where nobody is asked, or where it is not known any more.
+    content: Option<Content>,
     /// What is done where policies ask about it.
     recourse: Recourse,
 }
@@ -68,11 +74,12 @@ impl Decide for PolicyDecide {
     fn decide(&self, outgoing: &OutgoingRequest<'_>) -> Judgement {
         let judged = self.base.decide(outgoing);
         match *outgoing {
-            OutgoingRequest::Message { agent, version, principals, label }
+            OutgoingRequest::Message { agent, version, principals, label, content }
                 if self.is_loaded() && !is_refused(&judged) =>
             {
                 let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
-                self.judge(judged, self.passage((agent, version), principals, (None, label), Recourse::Person))
+                let passage = self.passage((agent, version), principals, (None, label), (content, Recourse::Person));
+                self.judge(judged, passage)
             }
             OutgoingRequest::HandOver { from, to, label } if self.is_loaded() && !is_refused(&judged) => {
                 let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
@@ -84,7 +91,7 @@ impl Decide for PolicyDecide {
 
     fn decide_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
         let judged = self.base.decide_incoming(incoming);
-        let IncomingRequest { service, caller, principals, label } = *incoming;
+        let IncomingRequest { service, caller, principals, label, content } = *incoming;
         let (agent, recourse) = match service {
             Service::Call { agent, operation, .. } if operation.is_message() => (agent, Recourse::Person),
             Service::Call { agent, .. } => (agent, Recourse::Nothing),
@@ -97,7 +104,12 @@ impl Decide for PolicyDecide {
         }
         let label = Taint::of_message(label, Origin::Elsewhere, DataLabel::Internal).label();
         let node = caller.id().to_string();
-        self.judge(judged, self.passage((agent, None), principals, (Some(node.as_str()), label), recourse))
+        let passage = self.passage((agent, None), principals, (Some(node.as_str()), label), (content, recourse));
+        self.judge(judged, passage)
+    }
+
+    fn foretell_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
+        self.base.foretell_incoming(incoming)
     }
 
     fn relation(&self, publisher: PublisherId) -> TrustRelation {
@@ -120,7 +132,7 @@ impl PolicyDecide {
         (callee, version): (&AgentId, Option<&str>),
         principals: &[Principal],
         (node, label): (Option<&str>, Label),
-        recourse: Recourse,
+        (content, recourse): (Option<MessageContent<'_>>, Recourse),
     ) -> Passage {
         let policies = &self.governance.policies();
         let texts: Vec<String> = principals.iter().map(ToString::to_string).collect();
@@ -154,7 +166,10 @@ impl PolicyDecide {
         }
         let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, id));
         let request = PolicyRequest { principal, gate, resource, arguments: Map::new(), label, person: Some(person) };
-        Passage { request, callee: callee.clone(), principals: texts, recourse }
+        let is_incoming = node.is_some();
+        let content = content.filter(|_| recourse == Recourse::Person);
+        let content = content.map(|content| Content::of(&content, is_incoming));
+        Passage { request, callee: callee.clone(), principals: texts, is_incoming, content, recourse }
     }
 
     /// What contracts allow is decided by the policies.
@@ -251,24 +266,31 @@ async fn deny(
     note(governance, passage, verdict, ("deny", Some(rule), reason.as_str()));
     let request = &passage.request;
     let sender = [request.principal.to_string()];
-    let deciding: Vec<String> = verdict.map(|verdict| verdict.policies.iter().cloned().collect()).unwrap_or_default();
+    let (policy, deciding) = (governance.policies().digest(), deciding(verdict));
     let facts = MessageFacts {
         callee: &passage.callee,
         principals: if passage.principals.is_empty() { sender.as_slice() } else { passage.principals.as_slice() },
         person: request.person.as_deref().unwrap_or_default(),
-        policy: governance.policies().digest(),
+        policy,
         deciding: &deciding,
         label: request.label,
         at_ms: governance.now_ms(),
     };
-    records::at_least(governance, leaves::refused_message(ACTION, &facts), "the denial of a message").await;
+    // Another node sends it as often as it likes: the same denial by the same policies is one entry.
+    let what = format!("{ACTION} {} {}\n{:?}\n{reason}", request.principal, facts.callee, facts.label);
+    if !passage.is_incoming || governance.policies().refusals.is_new(policy, digest(what.as_bytes())) {
+        records::at_least(governance, leaves::refused_message(ACTION, &facts), "the denial of a message").await;
+    }
     Decision::Deny(OperationError::caller_not_allowed(reason))
 }
 
 /// Uses the yes of somebody for a message, or asks for it.
 async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&Verdict>, wants: &Wants) -> Decision {
-    let Passage { request, callee, principals, .. } = passage;
-    let arguments: Value = json!({ "from": request.principal.to_string(), "to": callee.to_string() });
+    let Passage { request, callee, principals, content, .. } = passage;
+    let mut arguments: Value = json!({ "from": request.principal.to_string(), "to": callee.to_string() });
+    if let Some(content) = content {
+        content.show_in(&mut arguments);
+    }
     let terms = CallTerms {
         agent: callee.clone(),
         action: ACTION.to_owned(),
@@ -288,6 +310,8 @@ async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&
         // The yes is used before the message goes on, and waits for it through restarts.
         is_journalled: false,
         is_resumable: true,
+        key: content.as_ref().map(|content| content.key.as_str()),
+        is_again: content.as_ref().is_some_and(|content| content.is_again),
     };
     match consultation::consult(governance, &case, wants, |_| Ok(Batch::new())).await {
         Consultation::Given { .. } => {

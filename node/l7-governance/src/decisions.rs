@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::config::DECISIONS;
 use crate::error::OpenError;
 use crate::machine::rules::Rule;
-use crate::policies::{PolicyRequest, SetDraft};
+use crate::policies::{PolicyRequest, SetDraft, deciding};
 
 /// Decisions that are remembered.
 pub const DECISIONS_MAX: u64 = 4_096;
@@ -21,6 +21,8 @@ pub const DECISIONS_MAX: u64 = 4_096;
 const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a row; what has more is not written.
 const ROW_BYTES_MAX: usize = 64 << 10;
+/// Decisions that another set is tried on.
+const TRIED_MAX: usize = 4_096;
 /// Decisions that wait for the next write; of more of them the oldest are forgotten.
 const WAITING_MAX: usize = 1_024;
 
@@ -52,7 +54,7 @@ pub struct DecisionRecord {
     /// `permit`, `ask` or `deny`.
     #[n(7)]
     pub answer: String,
-    /// The rule that decided: `contract`, `definition`, `labels`, `policy` or `people`; nothing of a permit.
+    /// The rule that decided: `stop`, `contract`, `definition`, `labels`, `policy` or `people`; nothing of a permit.
     #[n(8)]
     pub rule: Option<String>,
     /// Why.
@@ -103,7 +105,7 @@ impl DecisionRecord {
             reason: reason.to_owned(),
             policy_answer: policy.map(|verdict| verdict.answer.word().to_owned()),
             demands: demands.unwrap_or_default(),
-            policies: policy.map(|verdict| verdict.policies.iter().cloned().collect()).unwrap_or_default(),
+            policies: deciding(policy),
             set,
             task: String::new(),
             labels: None,
@@ -190,6 +192,13 @@ impl Decisions {
         batch
     }
 
+    /// Changes those that are not in the store yet; says whether one was changed.
+    pub(crate) fn change_waiting(&self, change: impl Fn(&mut DecisionRecord) -> bool) -> bool {
+        let mut ring = self.ring();
+        let changed = ring.waiting.values_mut().filter_map(|record| change(record).then_some(()));
+        changed.count() > 0
+    }
+
     /// One decision; nothing where it is forgotten.
     pub(crate) fn get(&self, store: &dyn Store, number: u64) -> Result<Option<DecisionRecord>, OpenError> {
         if let Some(record) = self.ring().waiting.get(&number) {
@@ -219,12 +228,20 @@ impl Decisions {
         Ok(newest)
     }
 
+    /// Those of the newest that another set would turn.
+    pub(crate) fn diff(&self, store: &dyn Store, draft: &SetDraft) -> Result<PolicyDiff, OpenError> {
+        let NewestDecisions { mut records, damaged } = self.newest(store, TRIED_MAX)?;
+        records.reverse();
+        let (turned, unread) = turned(draft, records);
+        Ok(PolicyDiff { turned, unread, damaged })
+    }
+
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn decode(row: &[u8]) -> Option<DecisionRecord> {
+pub(crate) fn decode(row: &[u8]) -> Option<DecisionRecord> {
     cbor::check(row, ROW_BYTES_MAX).ok()?;
     minicbor::decode(row).ok()
 }
@@ -270,7 +287,7 @@ fn replayed(record: &DecisionRecord) -> Option<(PolicyRequest, Answer)> {
 }
 
 /// The decisions that a set turns, and how many could not be looked at.
-pub(crate) fn turned(draft: &SetDraft, records: Vec<(u64, DecisionRecord)>) -> (Vec<Turnabout>, usize) {
+fn turned(draft: &SetDraft, records: Vec<(u64, DecisionRecord)>) -> (Vec<Turnabout>, usize) {
     let (mut turned, mut unread) = (Vec::new(), 0);
     for (id, decision) in records {
         let Some((request, answer)) = replayed(&decision) else {

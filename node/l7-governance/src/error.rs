@@ -95,6 +95,22 @@ pub enum RecordError {
     Read(#[from] ReadError),
 }
 
+/// Why not all of what is kept of somebody is erased.
+#[derive(Debug, thiserror::Error)]
+pub enum EraseError {
+    /// The store.
+    #[error("not all of it is erased, since what people were asked, or what was decided, cannot be read: {0}")]
+    Read(#[from] ReadError),
+    /// The store.
+    #[error(
+        "not all of it is erased, since what people were asked, or what was decided, cannot be written: {0}; try again"
+    )]
+    Write(#[from] WriteError),
+    /// What lies beside the audit log.
+    #[error(transparent)]
+    Audit(#[from] AuditFault),
+}
+
 /// Why an answer does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {

@@ -7,7 +7,7 @@ use althing_execution::tools::{Ask, CallKind, Denied, GateVerdict, Permission, P
 use althing_policy::{EntityName, Gate, Kind, Verdict as PolicyVerdict};
 use althing_protocol::audit::CallTerms;
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{AgentRef, Contract, Digest, Label, digest, hex};
+use althing_protocol::{AgentRef, Contract, Digest, Label, digest, digest_of_hex, hex};
 use althing_store::{Batch, Durability};
 use althing_td::Effect;
 use futures::FutureExt as _;
@@ -18,10 +18,10 @@ use crate::consultation::{self, Case, Consultation, unavailable};
 use crate::decisions::DecisionRecord;
 use crate::desk::by_policies;
 use crate::governance::{Governance, person_of, profile};
-use crate::leaves::{CallFacts, digest_of_hex};
+use crate::leaves::CallFacts;
 use crate::machine::arguments::arguments_digest;
 use crate::machine::consent::DefinitionState;
-use crate::machine::profile::ToolProfile;
+use crate::machine::profile::{ASKS, ToolProfile, WITHIN};
 use crate::machine::rules::{Conclusion, Rule, Statement, Statements, Wants, conclude};
 use crate::machine::taint::{LabelFinding, LabelledCall, Origin, Taint, Verdict};
 use crate::pending::until_answered;
@@ -29,18 +29,17 @@ use crate::policies::PolicyRequest;
 use crate::records;
 use crate::toolset::Profiles;
 
-/// Tools of the node itself that neither leave it nor do anything outside.
-const WITHIN: [&str; 2] = ["memory", "session"];
-/// Tools of the node itself that ask other nodes and change nothing.
-const ASKS: &str = "mesh";
 /// Characters of a name that an agent chose, in what is said to whoever sent the message.
 const NAME_CHARS: usize = 60;
 
-struct AgentGate {
+/// The gate of one agent.
+pub(crate) struct AgentGate {
     governance: Governance,
     base: Arc<dyn ToolGate>,
     contract: Digest,
     data_label: DataLabel,
+    /// The highest tier of tools that its contract lets it call.
+    tier_max: Option<u8>,
     profiles: Profiles,
 }
 
@@ -73,21 +72,34 @@ impl Governance {
         contract: &Contract,
         profiles: Profiles,
     ) -> Arc<dyn ToolGate> {
+        Arc::new(self.agent_gate(base, agent, contract, profiles))
+    }
+
+    /// The same, for what is around it.
+    pub(crate) fn agent_gate(
+        &self,
+        base: Arc<dyn ToolGate>,
+        agent: &AgentRef,
+        contract: &Contract,
+        profiles: Profiles,
+    ) -> AgentGate {
         self.policies().take_own(agent);
         self.policies().refusals.note_data(agent.name(), contract.data_label);
-        Arc::new(AgentGate {
+        AgentGate {
             governance: self.clone(),
             base,
             contract: contract.digest(),
             data_label: contract.data_label,
+            tier_max: contract.security.max_tier,
             profiles,
-        })
+        }
     }
 }
 
 impl ToolGate for AgentGate {
     fn lists(&self, agent: &AgentRef, tool: &str) -> Permission {
         match self.base.lists(agent, tool) {
+            Permission::Allowed | Permission::Ask if self.is_above(tool) => Permission::Denied,
             // Somebody can be asked here, so that a model may see it.
             Permission::Ask => Permission::Allowed,
             other => other,
@@ -109,6 +121,14 @@ impl ToolGate for AgentGate {
 }
 
 impl AgentGate {
+    /// Denies a call of an agent that its owner stopped, on record as any other denial.
+    pub(crate) async fn refuse(&self, call: &ToolCall<'_>, denied: Denied) -> GateVerdict {
+        let look = self.look(call);
+        let conclusion = Conclusion::Deny { rule: Rule::Stop, reason: denied.reason.clone() };
+        let findings = Findings { conclusion, request: None, policy: None, rows: Batch::new(), receipt: None };
+        self.deny(&look, &self.facts(&look, &[]), &findings, (Rule::Stop, denied.reason)).await
+    }
+
     async fn rule(&self, call: &ToolCall<'_>) -> GateVerdict {
         let look = self.look(call);
         if call.kind == CallKind::Tool {
@@ -155,6 +175,13 @@ impl AgentGate {
         }
     }
 
+    /// Whether the tier of a tool is above the highest that the contract lets the agent call.
+    fn is_above(&self, tool: &str) -> bool {
+        let server = tool.split_once('/').map_or("", |(server, _)| server);
+        let tier_max = self.tier_max.filter(|_| !WITHIN.contains(&server));
+        tier_max.is_some() && profile(tool, &self.profiles).is_above(tier_max)
+    }
+
     /// The label of all that the turn was given so far.
     fn carried(&self, call: &ToolCall<'_>) -> Label {
         Taint::of_message(call.carries, Origin::Here, self.data_label).label()
@@ -167,7 +194,8 @@ impl AgentGate {
             leaves: !WITHIN.contains(&call.server),
             has_arguments: call.arguments.as_object().is_none_or(|members| !members.is_empty()),
             hidden: None,
-            tier_max: None,
+            // What is the node's own, and stays within it, has no tier.
+            tier_max: self.tier_max.filter(|_| !WITHIN.contains(&call.server)),
         };
         LabelFinding::of(taint, &labelled, self.governance.policies().labels_decide())
     }
@@ -303,6 +331,8 @@ impl AgentGate {
             arguments: call.arguments,
             is_journalled: call.is_journalled,
             is_resumable: call.is_journalled,
+            key: None,
+            is_again: false,
         };
         let audit = &self.governance.audit();
         let leaf = |consent| {

@@ -44,7 +44,7 @@ impl Gates {
         Arc::new(move |agent: &AgentRef, contract: &Contract, said: &ToolStatements| -> Arc<dyn ToolGate> {
             match of.get() {
                 Some(governance) => {
-                    let gate = governance.gate(base(agent, contract, said), agent, contract, said.clone());
+                    let gate = governance.agent_gate(base(agent, contract, said), agent, contract, said.clone());
                     Arc::new(StopGate::new(stops.clone(), gate))
                 }
                 None => Arc::new(ShutGate),

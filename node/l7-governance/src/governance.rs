@@ -15,7 +15,7 @@ use crate::audit::{AuditConfig, AuditLog, AuditPorts};
 use crate::config::Ports;
 use crate::consent_book::ConsentBook;
 use crate::consents::Consents;
-use crate::decisions::{DecisionRecord, Decisions, NewestDecisions, PolicyDiff, turned};
+use crate::decisions::{DecisionRecord, Decisions, NewestDecisions, PolicyDiff};
 use crate::definitions::ToolDefinitions;
 use crate::error::{ChangeError, OpenError};
 use crate::files::{self, FileState, PEOPLE_FILE, POLICY_FILE};
@@ -27,9 +27,6 @@ use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
 use crate::roster::{Roster, people_for, people_text};
 use crate::toolset::Profiles;
 use crate::turn_notes::TurnNotes;
-
-/// Decisions that another set is tried on.
-const TRIED_MAX: usize = 4_096;
 
 /// Governance of one node. Clones are the same.
 #[derive(Clone)]
@@ -112,10 +109,7 @@ impl Governance {
     /// # Errors
     /// [`ChangeError::Policies`] or [`ChangeError::World`]: it could not be loaded.
     pub fn lint_policy(&self, text: &str) -> Result<Vec<althing_policy::Finding>, ChangeError> {
-        let draft = self.policies().read(text, &self.people_now().0)?;
-        let linted = althing_policy::lint(POLICY_FILE, &draft.set, draft.world());
-        // Agents whose tools do not fit are left out where it is loaded.
-        Ok(draft.stale.iter().cloned().chain(linted).collect())
+        Ok(self.policies().read(text, &self.people_now().0)?.lint())
     }
 
     /// The decisions that another set would turn.
@@ -124,11 +118,8 @@ impl Governance {
     /// [`ChangeError`]: it could not be loaded, or the decisions cannot be read.
     pub fn diff_policy(&self, text: &str) -> Result<PolicyDiff, ChangeError> {
         let draft = self.policies().read(text, &self.people_now().0)?;
-        let newest = self.decisions(TRIED_MAX).map_err(|error| ChangeError::Decisions(Box::new(error)))?;
-        let NewestDecisions { mut records, damaged } = newest;
-        records.reverse();
-        let (turned, unread) = turned(&draft, records);
-        Ok(PolicyDiff { turned, unread, damaged })
+        let diff = self.decision_log().diff(self.ports().store.as_ref(), &draft);
+        diff.map_err(|error| ChangeError::Decisions(Box::new(error)))
     }
 
     /// One decision, by its number; nothing where it is forgotten.

@@ -4,7 +4,7 @@ use althing_execution::EndedTurn;
 use althing_execution::tools::ToolCall;
 use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole, CallTerms};
 use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX, AUDIT_TEXT_BYTES_MAX};
-use althing_protocol::{AgentId, AgentRef, Digest, Label, digest};
+use althing_protocol::{AgentId, AgentRef, Digest, Label, digest, digest_of_hex};
 
 use crate::audit::LeafDraft;
 use crate::consents::AskDetails;
@@ -22,7 +22,7 @@ const PRINCIPAL_CHARS: usize = 120;
 pub struct OwnerChange<'a> {
     /// Of what kind it is, such as `adding`.
     pub what: &'a str,
-    /// The agent that it is about, if it is about one.
+    /// The agent that it is about, if it is about one; of all its versions without one.
     pub agent: Option<&'a AgentRef>,
     /// What was there before; empty where nothing was.
     pub before: &'a str,
@@ -118,12 +118,16 @@ pub(crate) fn answered(
     let mut leaf = of_ask(question.ask(), details, AuditStage::Answered, at_ms);
     leaf.outcome = Some(outcome);
     leaf.principals = person.map(str::to_owned).into_iter().collect();
-    let draft = LeafDraft::new(leaf);
+    let mut draft = LeafDraft::new(leaf);
     let signature = question.answers().last().and_then(|answer| answer.signature.as_deref());
-    match (person.is_some(), signature) {
+    if let Some(signature) = signature.filter(|_| person.is_some()) {
         // With it whoever has the leaf checks that this person said so.
-        (true, Some(signature)) => draft.with(BodyRole::After, signature),
-        _ => draft,
+        draft = draft.with(BodyRole::After, signature);
+    }
+    match details.denial.as_deref().filter(|_| word == Some(AnswerWord::Deny)) {
+        // It may repeat what the call was about, and is erased with that.
+        Some(reason) => draft.about(question.need().person()).with(BodyRole::Reason, reason),
+        None => draft,
     }
 }
 
@@ -206,7 +210,7 @@ impl RunFacts<'_> {
     }
 }
 
-/// A turn ended of which nothing else is on record.
+/// A turn ended of which nothing else is on record, or that gates judged.
 pub(crate) fn ended_turn(turn: &EndedTurn<'_>, (person, policy): (&str, Option<Digest>), at_ms: u64) -> LeafDraft {
     let mut leaf = AuditLeaf::new(AuditStage::Turn, at_ms);
     leaf.principals = seen(turn.principals);
@@ -220,6 +224,7 @@ pub(crate) fn ended_turn(turn: &EndedTurn<'_>, (person, policy): (&str, Option<D
     leaf.row = (!turn.row.is_empty()).then(|| digest(turn.row));
     leaf.trace = trace_digest(turn.trace);
     leaf.outcome = Some(turn.outcome);
+    leaf.verdicts = turn.verdicts.to_vec();
     LeafDraft::new(leaf)
 }
 
@@ -229,7 +234,7 @@ pub(crate) fn owner_changed(change: OwnerChange<'_>, person: &str, at_ms: u64) -
     leaf.principals = vec![person.to_owned()];
     leaf.action = Some(change.what.to_owned());
     leaf.agent = change.agent.map(|agent| agent.id.clone());
-    leaf.version = change.agent.map(|agent| agent.version.to_string());
+    leaf.version = change.agent.map(|agent| agent.version.to_string()).filter(|version| !version.is_empty());
     let sides = [(BodyRole::Before, change.before), (BodyRole::After, change.after)];
     let said = sides.into_iter().filter(|(_, text)| !text.is_empty());
     said.fold(LeafDraft::new(leaf), |draft, (role, text)| draft.with(role, text))
@@ -273,32 +278,4 @@ fn seen(principals: &[String]) -> Vec<String> {
 /// The first of these.
 fn some(texts: &[String], most: usize) -> Vec<String> {
     texts.iter().take(most).cloned().collect()
-}
-
-/// The digest of 64 hexadecimal digits.
-pub(crate) fn digest_of_hex(text: &str) -> Option<Digest> {
-    let mut digest = Digest::default();
-    if text.len() != 2 * digest.len() || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(digest)
-}
-
-#[cfg(test)]
-mod tests {
-    use althing_protocol::hex;
-
-    use super::*;
-
-    #[test]
-    fn a_digest_is_read_as_it_is_shown_and_nothing_else_is_one() {
-        let one = digest(b"one");
-        assert_eq!(digest_of_hex(&hex(&one)), Some(one));
-        for text in ["", "ab", &"é".repeat(32), &"g".repeat(64), &"a".repeat(65)] {
-            assert_eq!(digest_of_hex(text), None, "{text}");
-        }
-    }
 }

@@ -74,6 +74,14 @@ impl Governance {
         waiting(&consents, self.now_ms()).filter_map(|question| told(&consents, question)).collect()
     }
 
+    /// Whether a person is asked that.
+    #[must_use]
+    pub fn is_asked(&self, id: &str, person: &str) -> bool {
+        let (consents, people) = (self.book().now(), self.people_now().0);
+        let question = ask_id(id).and_then(|id| consents.asks.get(&id));
+        question.is_some_and(|question| question.is_for(person, &people))
+    }
+
     /// How far a question came; nothing where it is not known, or forgotten.
     #[must_use]
     pub fn ask_state(&self, id: &str) -> Option<QuestionState> {
@@ -104,6 +112,10 @@ impl PendingAsks for Governance {
         let id = ask_id(ask)?;
         self.book().now().asks.get(&id)?;
         Some(until_answered(self, id))
+    }
+
+    fn withdraw(&self, task: &str) {
+        self.book().end_task(task);
     }
 }
 

@@ -85,13 +85,15 @@ pub(crate) struct SetDraft {
     schema: Arc<Schema>,
     worlds: Worlds,
     left_out: BTreeSet<String>,
-    pub(crate) stale: Vec<Finding>,
+    stale: Vec<Finding>,
 }
 
 impl SetDraft {
-    /// What it reads where nobody in particular acts.
-    pub(crate) fn world(&self) -> &World {
-        &self.worlds.all
+    /// What is wrong with it, or should be looked at.
+    pub(crate) fn lint(&self) -> Vec<Finding> {
+        let linted = althing_policy::lint(POLICY_FILE, &self.set, &self.worlds.all);
+        // Agents whose tools do not fit are left out where it is loaded.
+        self.stale.iter().cloned().chain(linted).collect()
     }
 
     /// What it reads where that one acts.
@@ -357,7 +359,7 @@ impl Policies {
         let Force::Set(set) = &*now else { return };
         let read = match has_other_tools {
             true => self.read(&set.text, people),
-            false => self.read_again(set, people),
+            false => self.anew(set, people),
         };
         match read {
             Ok(draft) => self.swap(draft, set.loaded_ms),
@@ -368,10 +370,13 @@ impl Policies {
         }
     }
 
-    /// Reads the set in force again, where no tool changed.
-    fn read_again(&self, set: &Set, people: &People) -> Result<SetDraft, ChangeError> {
-        let draft = read_without(&self.toolset().clone(), &set.text, people, set.left_out.clone())?;
-        Ok(SetDraft { stale: set.stale.clone(), ..draft })
+    /// The set in force with what it reads now, where no tool changed: whoever else there is, its policies are checked against tools
+    /// alone, and are not read again for each stranger.
+    fn anew(&self, old: &Set, people: &People) -> Result<SetDraft, ChangeError> {
+        let toolset = self.toolset().clone();
+        let worlds = Worlds::new(&old.schema, &toolset, people, &old.left_out)?;
+        let (text, set, schema) = (old.text.clone(), old.set.clone(), old.schema.clone());
+        Ok(SetDraft { text, set, schema, worlds, left_out: old.left_out.clone(), stale: old.stale.clone() })
     }
 
     /// The set stays with the tools that it was checked against, and says what is wrong.
@@ -386,11 +391,10 @@ impl Policies {
                 remedy: "remove what is no longer used, and load the policies again".to_owned(),
             }],
         };
-        let toolset = self.toolset().clone();
-        let Ok(worlds) = Worlds::new(&old.schema, &toolset, people, &old.left_out) else { return self.breaks(stale) };
-        let (text, set, schema) = (old.text.clone(), old.set.clone(), old.schema.clone());
-        let left_out = old.left_out.clone();
-        self.put(Force::Set(Set { text, set, schema, worlds, loaded_ms: old.loaded_ms, left_out, stale }));
+        match self.anew(old, people) {
+            Ok(draft) => self.swap(SetDraft { stale, ..draft }, old.loaded_ms),
+            Err(_) => self.breaks(stale),
+        }
     }
 
     fn put(&self, force: Force) {
@@ -415,6 +419,11 @@ fn statement(verdict: &Verdict) -> Statement {
     }
 }
 
+/// The policies that decided.
+pub(crate) fn deciding(verdict: Option<&Verdict>) -> Vec<String> {
+    verdict.into_iter().flat_map(|verdict| verdict.policies.iter().cloned()).collect()
+}
+
 fn denial(verdict: &Verdict) -> String {
     if let Some(error) = verdict.errors.first() {
         return format!("the owner's policies could not decide, and what they cannot decide is denied: {error}");
@@ -422,8 +431,7 @@ fn denial(verdict: &Verdict) -> String {
     if verdict.policies.is_empty() {
         return "no policy of the owner permits it".to_owned();
     }
-    let policies: Vec<&str> = verdict.policies.iter().map(String::as_str).collect();
-    format!("the owner's policies forbid it ({})", policies.join(", "))
+    format!("the owner's policies forbid it ({})", deciding(Some(verdict)).join(", "))
 }
 
 fn wants<'a>(demands: impl Iterator<Item = &'a Demand>) -> Wants {

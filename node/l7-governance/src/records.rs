@@ -52,9 +52,27 @@ pub async fn end(governance: &Governance, agent: &AgentRef) {
 /// # Errors
 /// [`RecordError`]: it must not be done.
 pub async fn change(governance: &Governance, change: OwnerChange<'_>) -> Result<(), RecordError> {
-    let draft = leaves::owner_changed(change, governance.people().owner(), governance.now_ms());
-    let leaf = governance.audit().entry(draft)?;
+    let leaf = change_rows(governance, change)?;
     Ok(governance.write(leaf, Durability::Synced).await?)
+}
+
+/// The rows by which a change of the owner's is on record: whoever writes them together with the change has recorded it.
+///
+/// # Errors
+/// [`RecordError`]: it must not be done.
+pub fn change_rows(governance: &Governance, change: OwnerChange<'_>) -> Result<Batch, RecordError> {
+    let draft = leaves::owner_changed(change, governance.people().owner(), governance.now_ms());
+    Ok(governance.audit().entry(draft)?)
+}
+
+/// The same of what must be done whether it can be recorded or not.
+#[must_use]
+pub fn change_rows_in_any_case(governance: &Governance, change: OwnerChange<'_>) -> Batch {
+    let draft = leaves::owner_changed(change, governance.people().owner(), governance.now_ms());
+    governance.audit().entry_at_least(draft).unwrap_or_else(|error| {
+        tracing::error!(what = change.what, %error, "a change of the owner's has no entry in the audit log");
+        Batch::new()
+    })
 }
 
 /// The same of what must be done whether it can be recorded or not: on disk with the next write that waits for the disk.
@@ -74,7 +92,8 @@ pub async fn setting(governance: &Governance, what: &str, unsaid: &str, text: &s
         Some(row) => String::from_utf8_lossy(row),
         None => unsaid.into(),
     };
-    if row.is_some() && before == text {
+    // Where nothing held before, nothing is to be remembered of that.
+    if before == text && (row.is_some() || unsaid.is_empty()) {
         return Ok(());
     }
     let mut batch = Batch::new();
@@ -104,8 +123,9 @@ pub struct TurnRecords(pub Governance);
 impl TurnRecorder for TurnRecords {
     fn ended(&self, turn: &EndedTurn<'_>) -> Batch {
         let TurnRecords(governance) = self;
+        governance.book().end_task(turn.task);
         let did = governance.turns().take(turn.task);
-        let is_recorded = did == Some(true);
+        let is_recorded = did == Some(true) && turn.verdicts.is_empty();
         let is_only_an_answer = !turn.has_task && did.is_none();
         if is_recorded || is_only_an_answer {
             return Batch::new();

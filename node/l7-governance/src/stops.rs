@@ -9,6 +9,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::gate::AgentGate;
+
 /// Why an agent is stopped, if it is.
 pub type StopLookup = Box<dyn Fn(&AgentId) -> Option<String> + Send + Sync>;
 
@@ -35,15 +37,14 @@ impl Stops {
 }
 
 /// The gate of an agent, which lets nothing through once the agent is stopped.
-pub struct StopGate {
+pub(crate) struct StopGate {
     stops: Stops,
-    inner: Arc<dyn ToolGate>,
+    inner: AgentGate,
 }
 
 impl StopGate {
-    /// Around a gate, which is asked of agents that are not stopped.
-    #[must_use]
-    pub fn new(stops: Stops, inner: Arc<dyn ToolGate>) -> StopGate {
+    /// Around a gate, which is asked of agents that are not stopped, and records what is denied to those that are.
+    pub fn new(stops: Stops, inner: AgentGate) -> StopGate {
         StopGate { stops, inner }
     }
 }
@@ -59,12 +60,14 @@ impl ToolGate for StopGate {
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         async move {
             if let Err(denied) = self.stops.check(&call.agent.id) {
-                return GateVerdict::Deny(denied);
+                return self.inner.refuse(call, denied).await;
             }
             let ruling = self.inner.decide(call).await;
             // It may have been stopped while that was decided.
             match self.stops.check(&call.agent.id) {
-                Err(denied) => GateVerdict::Deny(denied),
+                // That has its entry already.
+                Err(_) if matches!(ruling, GateVerdict::Deny(_)) => ruling,
+                Err(denied) => self.inner.refuse(call, denied).await,
                 Ok(()) => ruling,
             }
         }

@@ -43,20 +43,21 @@ impl Governance {
             return;
         }
         let mut next = (*before).clone();
-        let used = consultation::take_used(self, &mut next);
+        let used = consultation::take_used(self, &mut next, &mut batch);
         let now_ms = self.now_ms();
-        let expired = next.asks.expire(now_ms);
-        put_over(self, &next, &expired, &mut batch);
+        let ended = std::mem::take(&mut *self.book().over());
+        let mut over = next.asks.expire(now_ms);
+        over.extend(ended.iter().filter(|one| next.end(one)).map(|(_, id)| *id));
+        put_over(self, &next, &over, &mut batch);
         next.forget(now_ms, &mut batch);
-        let is_changed = used || !expired.is_empty();
+        let is_changed = used || !ended.is_empty() || !over.is_empty();
         if let Err(error) = self.write(batch, Durability::Buffered).await {
             tracing::error!(%error, "what people did not answer in time could not be written; it is tried again");
             self.policies().refusals.keep(kept);
+            self.book().over().extend(ended);
             return;
         }
-        for id in &expired {
-            consultation::release(self, &next, id);
-        }
+        consultation::forsake(self, &next, &over);
         if is_changed {
             self.book().publish(next);
         }

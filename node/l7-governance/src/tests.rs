@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use althing_communication::{Entropy, WallClock};
 use althing_execution::tools::{Ask, CallKind, ContractGate, GateVerdict, Permit, ToolCall, ToolGate, ToolStatements};
+use althing_protocol::audit::AuditStage;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::tlog::Checkpoint;
 use althing_protocol::{AgentRef, Attributes, Contract, Label, PublisherId, SecretKey};
@@ -18,6 +19,8 @@ use serde_json::{Value, json};
 use super::*;
 
 mod admission;
+mod erasure;
+mod messages;
 mod planted;
 mod records;
 mod tools;
@@ -393,6 +396,32 @@ async fn a_standing_yes_counts_as_often_as_was_said() {
     asked(gate(&governance).decide(&turn.call("3", "shop/order")).await);
     let governance = bench.start().await;
     asked(gate(&governance).decide(&turn.call("4", "shop/order")).await);
+}
+
+#[tokio::test]
+async fn what_was_said_of_a_call_itself_counts_before_a_standing_yes_for_its_like() {
+    let (bench, turn) = (Bench::new(), Turn::new());
+    let other = Turn { arguments: json!({ "item": "lamp", "count": 7 }), ..Turn::new() };
+    let (own, like) = (turn.call("0", "shop/order"), other.call("1", "shop/order"));
+    let governance = bench.start().await;
+    let gate = gate(&governance);
+    let (first, second) = (asked(gate.decide(&own).await), asked(gate.decide(&like).await));
+    let standing = StandingTerms { until_ms: NOW_MS + 60_000, count: 1, free: ["count".to_owned()].into() };
+    let answer = Answer { standing: Some(standing), ..yes() };
+    governance.answer(&first.id, answer, Actor::Owner).await.expect("it counts");
+    governance.answer(&second.id, Answer::default(), Actor::Owner).await.expect("it counts");
+    let reason = denied(gate.decide(&like).await);
+    assert!(reason.contains("said no"), "{reason}");
+    let permit = permitted(gate.decide(&own).await);
+    bench.intent(permit).await;
+    assert_eq!(governance.standing().iter().map(|yes| yes.left).collect::<Vec<_>>(), [1], "it is for further calls");
+    let permit = permitted(gate.decide(&other.call("2", "shop/order")).await);
+    bench.intent(permit).await;
+    let leaves = records::leaves(&governance).await;
+    let of = |stage: AuditStage| leaves.iter().filter(move |leaf| leaf.stage == stage);
+    let given = of(AuditStage::Asked).next().and_then(|leaf| leaf.consent);
+    let by = of(AuditStage::Intent).map(|leaf| leaf.consent).collect::<Vec<_>>();
+    assert_eq!(by, [given, given], "each call names what allowed it: {leaves:?}");
 }
 
 #[tokio::test]

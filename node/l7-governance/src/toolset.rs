@@ -119,6 +119,9 @@ impl Toolset {
         }
         if is_gone {
             self.tools.retain(|_, of_agents| !of_agents.is_empty());
+            if !self.tools.values().any(|of_agents| of_agents.contains_key(agent)) {
+                self.bound.retain(|bound| bound != agent);
+            }
             self.changes();
         }
     }
@@ -314,6 +317,9 @@ mod tests {
         let left: Vec<&str> = tools.known(&none).map(|(name, _)| name.as_str()).collect();
         assert_eq!(left, ["mesh/find"]);
         assert_eq!(tool_of(&tools.entries(&none)), ("final", false), "what needs more care holds");
+        tools.take_listed("other", [("shop/pay", &schema, trusted())].into_iter());
+        tools.take_listed("other", std::iter::empty());
+        assert_eq!(tools.newest_bound().collect::<Vec<_>>(), ["own"], "the other one has no tools any more");
     }
 
     #[test]

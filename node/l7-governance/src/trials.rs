@@ -1,7 +1,7 @@
 //! What policies would say: the cases of a test, and a request that nobody made.
 
-use althing_policy::{Answer, Case, CasesError, cases, explain, run};
-pub use althing_policy::{Explanation, Finding, Outcome, Verdict};
+pub use althing_policy::{Answer, EvaluationError, Explanation, Finding, Outcome, Verdict};
+use althing_policy::{Case, CasesError, cases, explain, run};
 use serde_json::{Map, Value};
 
 use crate::error::ChangeError;

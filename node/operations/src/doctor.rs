@@ -22,7 +22,7 @@ use althing_execution::process::FILE_GIB_MAX;
 use althing_execution::{Containment, Level};
 use althing_failure::{AgentStep, GroupStep, KeyStep, NodeStep};
 pub use call::{CallPath, diagnose_call, examine_call};
-pub use finding::Finding;
+pub use finding::{Finding, counted};
 pub use gather::{examine, refused_tools, short};
 pub use governance::GovernanceHealth;
 pub use health::layer_health;
@@ -32,7 +32,7 @@ pub use overhead::{Overhead, OverheadRow, overhead};
 pub use registries::RegistryHealth;
 pub use sessions::{Sessions, TaskDoubt};
 pub use storage::{Storage, loose_mode, loose_note};
-pub use tool_lists::tool_notes;
+pub use tool_lists::{silent_servers, tool_notes};
 pub use verification::TurnFinding;
 
 use crate::collector::CollectorTrouble;
@@ -95,6 +95,8 @@ pub struct NodeStatus {
     pub adopted: BTreeSet<String>,
     /// Agents that were installed, and whose releases were revoked.
     pub revoked: BTreeSet<String>,
+    /// Agents that their owner stopped or revoked.
+    pub halted: BTreeSet<String>,
     /// Agents, and tools that are withheld from them, and why.
     pub tools: Vec<(String, String)>,
     /// Agents, and services that did not accept their credentials.
@@ -107,6 +109,8 @@ pub struct NodeStatus {
     pub agents: Vec<(String, String)>,
     /// Agents, and what clients of MCP see of their tools that is not as their servers wrote it.
     pub listed: Vec<(String, String)>,
+    /// Agents that run, and tool servers of theirs that did not answer, and why.
+    pub silent: Vec<(String, String)>,
     /// Whether data can be written.
     pub storage: Storage,
     /// The state of the owner's keys: `active`, `rotating`, `outdated` or `revoked`.
@@ -191,6 +195,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     verification::judge(&status.turns, &mut findings);
     governance::judge(&status.governance, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
+    findings.extend(status.registries.iter().flat_map(registries::judge_held));
     findings.extend(status.collector.iter().flat_map(|troubles| telemetry::judge(troubles)));
     findings.extend(status.faces.iter().cloned());
     findings
@@ -278,6 +283,11 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
 
 /// An agent that does not run, with what its program said last.
 fn stopped(status: &NodeStatus, agent: &str, why: &str) -> Finding {
+    if status.halted.contains(agent) {
+        let remedy = "it stays added, and does nothing until its owner starts it again";
+        return note("L7", format!("agent {agent:?} does not run: {why}"), remedy)
+            .then(AgentStep::AddAgain(agent.to_owned()));
+    }
     let said = status.said.get(agent);
     let told = match said {
         Some(said) if !why.contains(said) => format!("; its program said: {said}"),
@@ -315,7 +325,7 @@ fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
         ));
     }
     contained(status, findings);
-    tool_lists::judge(&status.listed, findings);
+    tool_lists::judge(&status.listed, &status.silent, findings);
     storage::judge(&status.storage, status.agents.len(), findings);
 }
 
@@ -417,7 +427,8 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
     mesh::introductions(&status.mesh, findings);
     mesh::remembered(&status.mesh, status.peers, findings);
     if status.peers > 0 {
-        findings.push(fine("L3", format!("{} peers are connected, {} nodes in the table", status.peers, status.table)));
+        let (are, nodes) = (if status.peers == 1 { "is" } else { "are" }, counted(status.table, "node"));
+        findings.push(fine("L3", format!("{} {are} connected, {nodes} in the table", counted(status.peers, "peer"))));
         return;
     }
     let (what, remedy) = match (status.lan && status.lan_trouble.is_none(), status.configured) {
@@ -642,6 +653,12 @@ mod tests {
             let fault = only_fault(&status);
             assert_eq!(fault.next, Some(step.into()), "{fault:?}");
         }
+        // Its owner wanted that.
+        let findings = diagnose(&NodeStatus { failed: named(), halted: x, ..well() });
+        assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+        let told = findings.into_iter().find(|finding| finding.what.contains("does not run")).expect("it is told");
+        assert_eq!(told.layer, "L7");
+        assert_eq!(told.next, Some(AgentStep::AddAgain(agent()).into()), "{told:?}");
     }
 
     #[test]
@@ -670,6 +687,7 @@ mod tests {
         let cases = [
             (NodeStatus { failed: named("no such model"), ..well() }, "L1", "no such model"),
             (NodeStatus { tools: named("TOOL_CHANGED"), ..well() }, "L1", "TOOL_CHANGED"),
+            (NodeStatus { silent: named("its tool server maps"), ..well() }, "L1", "its tool server maps"),
             (
                 NodeStatus { containment: vec![("slow (runtime)".to_owned(), bare())], ..well() },
                 "L1",

@@ -16,7 +16,7 @@ use althing_communication::{Network, WallClock};
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
 use althing_discovery::{Found, Query};
 use althing_execution::lease::Leases;
-use althing_execution::{Host, TurnRights};
+use althing_execution::{CandidateList, Host, TurnRights};
 use althing_node::{Identity, machine};
 use althing_protocol::contract::Latency;
 use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId};
@@ -104,21 +104,43 @@ impl GroupWorker {
         let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
         agents.sort_unstable_by(|a, b| a.name().cmp(b.name()));
         let agents = in_class(agents, needs.class, |name| self.host.latency(name))?;
-        let Some(first) = agents.first() else {
-            let reason = "no agent here can do it any more".to_owned();
-            return Err(WorkFailure { reason, again: Again::Any });
-        };
-        let answering: Vec<&AgentId> =
-            agents.iter().filter(|agent| self.calls.does_task(agent, asker, false)).collect();
         let elsewhere = author != Author::Node(self.here);
-        if let Some(agent) = answering.iter().find(|agent| self.calls.does_task(agent, asker, elsewhere)) {
-            return Ok((*agent).clone());
+        let mut refused = None;
+        for agent in agents {
+            match self.calls.check_task(&agent, asker, elsewhere) {
+                Ok(()) => return Ok(agent),
+                Err(why) => {
+                    // A group is told the beginning of it.
+                    refused.get_or_insert_with(|| format!("the agent {} here: {}: {why}", agent.name(), why.reason()));
+                }
+            }
         }
-        let reason = match answering.first() {
-            Some(agent) => format!("the agent {} here does tasks of its own node only, not of {author}", agent.name()),
-            None => format!("the agent {} here does not answer {asker}", first.name()),
-        };
-        Err(WorkFailure { reason, again: Again::Others })
+        Err(match refused {
+            // What a caller hears of it, whoever gave the task hears.
+            Some(reason) => WorkFailure { reason, again: Again::Others },
+            None => WorkFailure { reason: "no agent here can do it any more".to_owned(), again: Again::Any },
+        })
+    }
+
+    /// The agents here that a task could be for, the one that does it first, and why the others do not.
+    fn candidates(&self, task: &Assigned, chosen: &AgentId) -> CandidateList {
+        let (capability, name) = wanted(&task.needs.target);
+        let mut list = CandidateList::default();
+        list.add(chosen, None, "chosen");
+        for found in self.hosted(capability) {
+            let agent = &found.candidate.verified.agent;
+            if agent == chosen || name.is_some_and(|name| name != agent.name()) {
+                continue;
+            }
+            let is_of_class = task.needs.class.is_none_or(|class| self.host.latency(agent.name()) == Some(class));
+            let why = match is_of_class {
+                false => "left out: of another latency class",
+                true if !self.calls.offers_tasks(agent, task.on_behalf_of) => "left out: does not answer who asks",
+                true => "left out: another comes before it",
+            };
+            list.add(agent, None, why);
+        }
+        list
     }
 
     /// The agent that began an attempt before the node ended, if that is known here.
@@ -135,10 +157,11 @@ impl GroupWorker {
         task.label.or_else(|| (!is_own).then_some(Label::UNLABELLED))
     }
 
-    /// Which of these owners an agent answers. One that only this node may call answers its owner: a report names no member,
-    /// and [`GroupWorker::agent`] refuses what the owner's other nodes submitted.
+    /// Which of these owners an agent answers by its contract: what policies deny, whoever gives a task hears with the reason. One
+    /// that only this node may call answers its owner: a report names no member, and [`GroupWorker::agent`] refuses what the owner's
+    /// other nodes submitted.
     fn answered(&self, agent: &AgentId, askers: &BTreeSet<PublisherId>) -> BTreeSet<PublisherId> {
-        let answers = |asker: &PublisherId| self.calls.does_task(agent, CallerId::Publisher(*asker), false);
+        let answers = |asker: &PublisherId| self.calls.offers_tasks(agent, CallerId::Publisher(*asker));
         askers.iter().copied().filter(answers).collect()
     }
 
@@ -238,6 +261,7 @@ impl Worker for GroupWorker {
             Some(agent) => Ok(agent),
             None => self.agent(&task.needs, task.author, task.on_behalf_of),
         };
+        let candidates = agent.as_ref().map(|agent| self.candidates(&task, agent)).unwrap_or_default();
         let calls = self.calls.clone();
         let label = self.label(&task);
         let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
@@ -248,7 +272,8 @@ impl Worker for GroupWorker {
             let request = OperationRequest::parse(Operation::SendMessage, params(&task))
                 .map_err(|error| failed(error.to_string(), Again::Nobody))?;
             let refused = |error: OperationError| failed(error.to_string(), again(&error));
-            let target = calls.target(&Asker::Owner, &Callee::Id(agent), Purpose::Call).await.map_err(refused)?;
+            let mut target = calls.target(&Asker::Owner, &Callee::Id(agent), Purpose::Call).await.map_err(refused)?;
+            target.candidates = candidates;
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
             let attributes = Attributes { label, ..Attributes::default() };

@@ -25,8 +25,10 @@ mod owner_files;
 pub mod registries;
 mod routing;
 mod secrets;
+mod token_records;
 mod tokens;
 mod trials;
+mod updates;
 mod uploads;
 
 pub use adopt::{
@@ -44,8 +46,9 @@ pub use routing::{
     RouterAgent, RoutingError,
 };
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
+pub use token_records::TokenRecords;
 pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, token_digest};
-pub use trials::{AgentTests, CompareOrder, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder};
+pub use trials::{AgentTests, CompareOrder, RecordedTasks, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder};
 pub use uploads::{UploadError, UploadFolder, forget as forget_upload};
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ use crate::group_work::GroupWorker;
 use crate::owner_files::OwnerFiles;
 use crate::registries::{ORGANISATIONS, RECEIPTS, REGISTRIES, Registries, followed};
 use crate::routing::{LearnedRoutes, ROUTES, VECTORS};
+use crate::token_records::TokenRecords;
+use crate::updates::Updates;
 use crate::uploads;
 
 /// What is kept for operations.
@@ -46,6 +48,8 @@ pub struct Operations {
     pub delivery: Delivery,
     /// Those who sign its audit log.
     pub witnesses: AuditWitnesses,
+    /// Puts changes of its gateway's tokens on record.
+    pub token_records: TokenRecords,
     /// The registries that it follows.
     pub registries: Arc<Registries>,
     /// What it learned of whom sentences are for.
@@ -97,10 +101,12 @@ impl Operations {
         uploads::sweep(&node);
         let (collector, faces, owner_files) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (delivery, witnesses) = (delivery(&node)?, AuditWitnesses::of(&node));
+        let token_records = TokenRecords::of(node.config.data.as_deref());
         Ok(Operations {
             node,
             delivery,
             witnesses,
+            token_records,
             registries,
             routing,
             collector,
@@ -118,8 +124,12 @@ impl Operations {
         let placed = PlacedAgents { agents: &self.agents, groups: &self.groups, store: self.store.as_ref() };
         let placed = Box::pin(placed.run(self.placements.clone()));
         let following = self.registries.following();
-        let registries =
-            async { tokio::join!(following.follow(&self.agents), following.renew(), following.tell(&self.discovery)) };
+        let updates = Updates::of(&self.node, &self.registries);
+        let releases = Box::pin(updates.run());
+        let registries = async {
+            let heard = following.follow(&self.agents);
+            tokio::join!(heard, following.renew(), following.tell(&self.discovery), releases)
+        };
         let registries = Box::pin(registries);
         let knowing = async {
             self.agents.starts.known().await;
@@ -127,13 +137,14 @@ impl Operations {
         };
         let witnessed = Box::pin(self.witnesses.run());
         let delivered = Box::pin(self.delivery.run());
-        tokio::join!(Box::pin(self.node.run()), placed, registries, delivered, knowing, witnessed);
+        let tokens = Box::pin(self.token_records.run(&self.governance));
+        tokio::join!(Box::pin(self.node.run()), placed, registries, delivered, knowing, witnessed, tokens);
     }
 }
 
 /// Tells people of what waits for them.
 fn delivery(node: &Node) -> Result<Delivery, NodeError> {
-    let messenger = Messenger::new(node.config.data.as_deref(), node.calls.clone());
+    let messenger = Messenger::new(node.config.data.as_deref(), node.calls.clone(), node.host.clone());
     let questions = Arc::new(WaitingQuestions(node.governance.clone()));
     Ok(Delivery::open(questions, messenger, node.store.clone(), node.clock().clone())?)
 }

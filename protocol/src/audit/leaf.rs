@@ -4,9 +4,11 @@
 use minicbor::{Decode, Encode};
 
 use super::body::BodyCommitment;
+use super::verdict::AuditVerdict;
 use crate::cbor::CborError;
 use crate::limits::{
     AUDIT_BODIES_MAX, AUDIT_LEAF_BYTES_MAX, AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX, AUDIT_TEXT_BYTES_MAX,
+    AUDIT_VERDICTS_MAX,
 };
 use crate::{AgentId, Digest, Label, cbor, hidden_in};
 
@@ -58,7 +60,7 @@ pub enum AuditStage {
     /// It ended.
     #[n(7)]
     Ended,
-    /// A turn with none of these before.
+    /// A turn with none of these before, or that gates judged.
     #[n(8)]
     Turn,
 }
@@ -192,6 +194,9 @@ pub struct AuditLeaf {
     /// The bodies beside the log, ascending by their roles.
     #[n(19)]
     pub bodies: Vec<BodyCommitment>,
+    /// What gates said of a turn, ascending, each once: of an answer that was made again both words may be there.
+    #[cbor(n(20), skip_if = "Vec::is_empty")]
+    pub verdicts: Vec<AuditVerdict>,
 }
 
 impl AuditLeaf {
@@ -219,6 +224,7 @@ impl AuditLeaf {
             trace: None,
             outcome: None,
             bodies: Vec::new(),
+            verdicts: Vec::new(),
         }
     }
 
@@ -275,6 +281,9 @@ impl AuditLeaf {
         if of_person && self.consent.is_none() {
             return wrong("does not say what was asked");
         }
+        if stage != AuditStage::Turn && !self.verdicts.is_empty() {
+            return wrong("has verdicts");
+        }
         Ok(())
     }
 
@@ -283,6 +292,7 @@ impl AuditLeaf {
             ("principals", self.principals.len(), AUDIT_PRINCIPALS_MAX),
             ("deciding policies", self.deciding.len(), AUDIT_POLICIES_MAX),
             ("bodies", self.bodies.len(), AUDIT_BODIES_MAX),
+            ("verdicts", self.verdicts.len(), AUDIT_VERDICTS_MAX),
         ] {
             if count > most {
                 return Err(AuditError::Shape(format!("a leaf has {count} {what}, and {most} is the most")));
@@ -291,8 +301,12 @@ impl AuditLeaf {
         if !self.bodies.is_sorted_by(|one, next| one.role < next.role) {
             return Err(AuditError::Shape("the bodies of a leaf do not ascend".to_owned()));
         }
+        if !self.verdicts.is_sorted_by(|one, next| one < next) {
+            return Err(AuditError::Shape("the verdicts of a leaf do not ascend".to_owned()));
+        }
         let single = [&self.accountable, &self.version, &self.action].into_iter().flatten();
-        let mut texts = self.principals.iter().chain(&self.deciding).chain(single);
+        let gates = self.verdicts.iter().map(|verdict| &verdict.gate);
+        let mut texts = self.principals.iter().chain(&self.deciding).chain(single).chain(gates);
         texts.try_for_each(|text| check_text("a text of a leaf", text))
     }
 }

@@ -4,8 +4,10 @@ mod ask;
 mod body;
 mod export;
 mod leaf;
+mod verdict;
 
 pub use ask::{AnswerWord, Ask, CallTerms, NAMESPACE, answer_text, prune_text};
 pub use body::{BodyCommitment, BodyRole, BodySalt, commitment};
 pub use export::{AuditEvidence, AuditExport, AuditExportError, OpenBody, verify_offline};
 pub use leaf::{AuditError, AuditLeaf, AuditOutcome, AuditStage};
+pub use verdict::{AuditVerdict, AuditWord};

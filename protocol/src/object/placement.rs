@@ -71,6 +71,10 @@ pub struct Placement {
     /// The load of each of `agents`, in the same order; absent if the node does not publish it.
     #[cbor(n(9), with = "packed")]
     pub loads: Option<Vec<AgentLoad>>,
+    /// Of the turns of each of `agents` that were judged, those that went well, whole percents, in the same order; none of an agent
+    /// of which the node does not tell it. Absent if it tells it of none.
+    #[cbor(n(10), with = "percents")]
+    pub successes: Option<Vec<Option<u8>>>,
 }
 
 /// The load of an agent.
@@ -122,6 +126,35 @@ mod packed {
     }
 }
 
+/// Percents as one byte string, a byte each.
+mod percents {
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+
+    /// The byte of an agent of which nothing is told.
+    const UNTOLD: u8 = 255;
+
+    pub fn encode<C, W: Write>(
+        percents: &Option<Vec<Option<u8>>>,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        let bytes: Vec<u8> = percents.iter().flatten().map(|percent| percent.unwrap_or(UNTOLD)).collect();
+        e.bytes(&bytes)?;
+        Ok(())
+    }
+
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Option<Vec<Option<u8>>>, DecodeError> {
+        let of = |percent: &u8| match *percent {
+            UNTOLD => Ok(None),
+            percent @ 0..=100 => Ok(Some(percent)),
+            _ => Err(DecodeError::message("there are no more than 100 percent")),
+        };
+        d.bytes()?.iter().map(of).collect::<Result<_, _>>().map(Some)
+    }
+}
+
 /// The machine of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -155,6 +188,7 @@ impl Placement {
             agents: Vec::new(),
             machine: None,
             loads: None,
+            successes: None,
         }
     }
 }
@@ -196,6 +230,14 @@ impl Statement for Placement {
         }
         if self.loads.as_ref().is_some_and(|loads| loads.len() != self.agents.len()) {
             return Err(ObjectError::Shape("loads are of each agent of the placement, or of none".to_owned()));
+        }
+        let is_success = |told: &Vec<Option<u8>>| {
+            told.len() == self.agents.len() && told.iter().flatten().all(|percent| *percent <= 100)
+        };
+        if self.successes.as_ref().is_some_and(|told| !is_success(told)) {
+            return Err(ObjectError::Shape(
+                "successes are percents of each agent of the placement, or of none".to_owned(),
+            ));
         }
         life(0, self.ttl_ms, PLACEMENT_TTL_MAX_MS)
     }

@@ -1,10 +1,11 @@
 //! What audit logs hold, and what people are asked (P-209 to P-211).
 
 use althing_protocol::audit::{
-    self, AnswerWord, Ask, AuditError, AuditLeaf, AuditOutcome, AuditStage, BodyCommitment, BodyRole, CallTerms,
+    self, AnswerWord, Ask, AuditError, AuditLeaf, AuditOutcome, AuditStage, AuditVerdict, AuditWord, BodyCommitment,
+    BodyRole, CallTerms,
 };
 use althing_protocol::contract::DataLabel;
-use althing_protocol::limits::{AUDIT_ASK_LIFE_MAX_MS, AUDIT_LEAF_BYTES_MAX};
+use althing_protocol::limits::{AUDIT_ASK_LIFE_MAX_MS, AUDIT_LEAF_BYTES_MAX, AUDIT_VERDICTS_MAX};
 use althing_protocol::{Label, digest};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -107,6 +108,26 @@ fn ask_by_hand(action: &str, until_ms: u64) -> Vec<u8> {
     map(&[(0, bstr(&[9; 16])), (1, uint(NOW_MS)), (2, uint(until_ms)), (3, terms)])
 }
 
+fn verdict(gate: &str, word: u64) -> Vec<u8> {
+    map(&[(0, tstr(gate)), (1, uint(word))])
+}
+
+/// A turn of which gates said that.
+fn judged(verdicts: &[Vec<u8>]) -> Vec<u8> {
+    let members = [
+        (0, uint(23)),
+        (1, uint(NOW_MS)),
+        (2, uint(8)),
+        (3, array(&[])),
+        (5, tstr(&agent().to_string())),
+        (10, array(&[])),
+        (18, uint(0)),
+        (19, array(&[])),
+        (20, array(verdicts)),
+    ];
+    map(&members)
+}
+
 /// A leaf that starts an agent, with more members or without some.
 fn started(more: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut all = vec![
@@ -130,10 +151,17 @@ pub fn vectors() -> Vec<Case> {
     let leaf = |name: &str, bytes: Vec<u8>, error| of(name, "leaf", &bytes, error);
     let seventeen = array(&vec![tstr("p"); 17]);
     let descending = array(&[body(1, b"b"), body(0, b"a")]);
+    let (refused, passed) = (verdict("schema", 1), verdict("schema", 0));
+    let many: Vec<Vec<u8>> = (0..=AUDIT_VERDICTS_MAX).map(|one| verdict(&format!("lint/{one:02}"), 0)).collect();
     let mut cases = vec![
         leaf("an outcome with all members", map(&members()), None),
         leaf("the start of an agent", started(&[]), None),
         leaf("an outcome without bodies", with(19, Some(array(&[]))), None),
+        leaf(
+            "a turn that gates judged",
+            judged(&[verdict("agents/judge", 0), verdict("said-nothing", 2), passed.clone(), refused.clone()]),
+            None,
+        ),
         leaf("a leaf of another kind", with(0, Some(uint(22))), SHAPE),
         leaf("a leaf of a stage that there is not", with(2, Some(uint(9))), SHAPE),
         leaf("an outcome without an outcome", with(18, None), SHAPE),
@@ -147,7 +175,14 @@ pub fn vectors() -> Vec<Case> {
         leaf("a leaf with a text of 257 bytes", with(11, Some(tstr(&"a".repeat(257)))), SHAPE),
         leaf("a leaf whose text turns round", with(11, Some(tstr("bank/\u{202e}yap"))), SHAPE),
         leaf("a leaf whose text has two lines", with(4, Some(tstr("grace\nada"))), SHAPE),
-        leaf("a leaf with an unknown member", with(20, Some(uint(0))), SHAPE),
+        leaf("a turn without verdicts that says so", judged(&[]), SHAPE),
+        leaf("a turn whose verdicts descend", judged(&[refused.clone(), passed.clone()]), SHAPE),
+        leaf("a turn with a verdict twice", judged(&[refused.clone(), refused.clone()]), SHAPE),
+        leaf("a turn with a verdict that there is not", judged(&[verdict("schema", 3)]), SHAPE),
+        leaf("a turn with a verdict of nobody", judged(&[verdict("", 0)]), SHAPE),
+        leaf("a turn with 33 verdicts", judged(&many), SHAPE),
+        leaf("an outcome with verdicts", with(20, Some(array(&[passed]))), SHAPE),
+        leaf("a leaf with an unknown member", with(21, Some(uint(0))), SHAPE),
         leaf("a leaf without its list of bodies", with(19, None), SHAPE),
         leaf("a leaf with a digest of 31 bytes", with(7, Some(bstr(&[1; 31]))), SHAPE),
         leaf("a leaf that is cut", map(&members())[..90].to_vec(), Some("AuditError::Cbor(CborError::Truncated)")),
@@ -221,6 +256,11 @@ fn shown(leaf: &AuditLeaf) -> Value {
         "trace": named(leaf.trace),
         "outcome": leaf.outcome.map(|outcome| outcome as u8),
         "bodies": bodies,
+        "verdicts": leaf
+            .verdicts
+            .iter()
+            .map(|verdict| json!({ "gate": verdict.gate, "word": verdict.word as u8 }))
+            .collect::<Vec<Value>>(),
     })
 }
 
@@ -251,6 +291,17 @@ fn the_longest_leaf_is_within_the_limit() {
     longest.bodies = roles.map(|role| BodyCommitment::of(role, &SALT, b"")).to_vec();
     let bytes = longest.encode().expect("it is within the limit");
     assert!(bytes.len() <= AUDIT_LEAF_BYTES_MAX);
+    // A turn has no action, and nobody decided on it. The names of checks have 161 bytes at most, and there are eight.
+    let mut turn = longest;
+    (turn.stage, turn.deciding, turn.bodies) = (AuditStage::Turn, Vec::new(), Vec::new());
+    (turn.action, turn.definition) = (None, None);
+    let gate = |one: usize| if one < 8 { format!("{one:0161}") } else { format!("{one:032}") };
+    let gates = (0..AUDIT_VERDICTS_MAX / 2).map(gate);
+    let words = [AuditWord::Passed, AuditWord::Refused];
+    turn.verdicts = gates.flat_map(|gate| words.map(|word| AuditVerdict { gate: gate.clone(), word })).collect();
+    turn.verdicts.sort_unstable();
+    let bytes = turn.encode().expect("it is within the limit");
+    assert_eq!(AuditLeaf::read(&bytes), Ok(turn));
     assert!(AuditLeaf::read(&vec![0; AUDIT_LEAF_BYTES_MAX + 1]).is_err());
 }
 

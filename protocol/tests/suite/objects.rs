@@ -239,6 +239,7 @@ fn the_largest_placement_stays_below_the_limits_of_cbor() {
     let hosted = |at| Hosted { agent: named(&name(at)), description: [0xff; 32], grant: [0xff; 32] };
     body.agents = (0..PLACEMENT_AGENTS_MAX).map(hosted).collect();
     body.loads = Some(vec![AgentLoad { latency: Latency::Dt, turns: u32::MAX }; PLACEMENT_AGENTS_MAX]);
+    body.successes = Some(vec![Some(100); PLACEMENT_AGENTS_MAX]);
     let signed = object::sign(body, NETWORK, "", &key(NODE)).expect("a good placement");
     assert!(signed.bytes.len() < 100 << 10, "{}", signed.bytes.len());
     assert_eq!(object::open::<Placement>(&signed.bytes, NETWORK, "").as_ref(), Ok(&signed));

@@ -4,7 +4,7 @@ use althing_protocol::KeyLog;
 use althing_protocol::contract::Grade;
 use althing_protocol::contract::Latency;
 use althing_protocol::object::{self, Grant};
-use althing_protocol::object::{AgentLoad, Machine};
+use althing_protocol::object::{AgentLoad, Machine, Placement};
 use serde_json::json;
 
 use crate::keylog::{Event, committed};
@@ -35,7 +35,28 @@ pub fn object_case(name: &str, kind: &str, object: &[u8], now_ms: u64, error: Op
 
 pub fn objects() -> Vec<Case> {
     let handoffs = [crate::handoffs::vectors(), crate::handoff_answers::vectors()];
-    [timed_objects(), shaped_objects(), moves()].into_iter().chain(handoffs).flatten().collect()
+    [timed_objects(), shaped_objects(), moves(), promised_bindings()].into_iter().chain(handoffs).flatten().collect()
+}
+
+/// P-58
+fn promised_bindings() -> Vec<Case> {
+    let signed = |binding| object::sign(binding, NETWORK, "", &key(NODE)).expect("a good binding").bytes;
+    let proof = althing_protocol::digest(b"a proof");
+    let promised = |proof| signed(sealed_binding().body.promised(1, proof));
+    let members = |more: &[(u64, Vec<u8>)]| {
+        let (node, manifest) = (public(NODE), sealed_binding().body.manifest);
+        let first = [(0, uint(6)), (1, bstr(node.as_bytes())), (2, uint(NOW_MS)), (3, bstr(&manifest))];
+        cose(&map(&[&first[..], more].concat()), &object_aad("althing/binding/1", NETWORK, ""), &key(NODE))
+    };
+    let (placed, short) = ((4, uint(1)), (5, bstr(&proof[..31])));
+    let (shape, of) = (Some("ObjectError::Shape"), object_case);
+    vec![
+        of("a binding of an agent that is promised a core", "binding", &promised(Some(proof)), NOW_MS, None),
+        of("a binding with a core, whose proof is too long to be kept", "binding", &promised(None), NOW_MS, None),
+        of("a binding with a proof and no core", "binding", &members(&[(5, bstr(&proof))]), NOW_MS, shape),
+        of("a binding with the core 65536", "binding", &members(&[(4, uint(65_536))]), NOW_MS, shape),
+        of("a binding with a proof of 31 bytes", "binding", &members(&[placed, short]), NOW_MS, shape),
+    ]
 }
 
 /// P-204
@@ -176,17 +197,22 @@ fn shaped_objects() -> Vec<Case> {
     let relabelled = cose(&relabelled, &object_aad("althing/membership/1", NETWORK, ""), &key(PUBLISHER));
     let unknown = cose(&map(&[(0, uint(99))]), &object_aad("althing/grant/1", NETWORK, ""), &key(PUBLISHER));
     let of = object_case;
+    let changed = |change: &dyn Fn(&mut Placement)| {
+        let mut body = placement_body();
+        change(&mut body);
+        cose(&minicbor::to_vec(&body).expect("it encodes"), &object_aad("althing/placement/1", NETWORK, ""), &key(NODE))
+    };
     let on = |cores, promised_permille| {
-        let mut body = placement_body();
-        body.machine = Some(Machine { grade: Grade::B, cores, memory_mib: 24_020, promised_permille });
-        cose(&minicbor::to_vec(&body).expect("it encodes"), &object_aad("althing/placement/1", NETWORK, ""), &key(NODE))
+        let machine = Machine { grade: Grade::B, cores, memory_mib: 24_020, promised_permille };
+        changed(&|body| body.machine = Some(machine))
     };
-    let loaded = |loads: usize| {
-        let mut body = placement_body();
-        body.loads = Some(vec![AgentLoad { latency: Latency::Srt, turns: 3 }; loads]);
-        cose(&minicbor::to_vec(&body).expect("it encodes"), &object_aad("althing/placement/1", NETWORK, ""), &key(NODE))
-    };
+    let load = AgentLoad { latency: Latency::Srt, turns: 3 };
+    let loaded = |loads: usize| changed(&|body| body.loads = Some(vec![load; loads]));
+    let told = |successes: &[Option<u8>]| changed(&|body| body.successes = Some(successes.to_vec()));
     vec![
+        of("a placement that tells how turns of an agent went", "placement", &told(&[Some(97), None]), NOW_MS, None),
+        of("a placement that tells so of one agent alone", "placement", &told(&[Some(97)]), NOW_MS, shape),
+        of("a placement with 101 percent", "placement", &told(&[Some(101), None]), NOW_MS, shape),
         of("a placement that tells what its agents do", "placement", &loaded(2), NOW_MS, None),
         of("a placement that tells so of some of its agents", "placement", &loaded(1), NOW_MS, shape),
         of("a placement that tells of its machine", "placement", &on(2, 590), NOW_MS, None),

@@ -211,7 +211,8 @@ fn objects(input: &Value) -> Outcome {
             |it| {
                 let manifest: Value = serde_json::from_slice(&it.manifest).expect("it was read");
                 json!({ "node": hex(it.node.as_bytes()), "bound_at_ms": it.bound_at_ms, "manifest": manifest,
-                    "hash": hex(&althing_protocol::digest(&it.manifest)) })
+                    "hash": hex(&althing_protocol::digest(&it.manifest)), "core": it.core,
+                    "proof": it.proof.map(|proof| hex(&proof)) })
             },
         ),
         "placement" => object::<Placement>(input, |it| it.believable(now_ms), placement),
@@ -263,6 +264,7 @@ fn placement(it: &Placement) -> Value {
         "agents": agents.collect::<Vec<_>>(),
         "loads": it.loads.as_ref().map(|loads| loads.iter()
             .map(|load| json!({ "class": load.latency.name(), "turns": load.turns })).collect::<Vec<_>>()),
+        "successes": it.successes,
         "machine": it.machine.map(|machine| json!({ "grade": machine.grade, "cores": machine.cores,
             "memory_mib": machine.memory_mib, "promised_permille": machine.promised_permille })) })
 }

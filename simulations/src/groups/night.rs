@@ -1,13 +1,11 @@
 //! Many seeds, on all processors; and such a series that can be interrupted and goes on where it was.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Violation, run};
+use crate::seeds::on_all_processors;
 
 /// Bytes of a file that says how far a series is.
 const PROGRESS_BYTES_MAX: u64 = 1 << 20;
@@ -97,25 +95,12 @@ impl Progress {
 /// When a run panics.
 #[must_use]
 pub fn run_all(first: u64, last: u64) -> Vec<(u64, Counts, Vec<Violation>)> {
-    let (next, done) = (AtomicU64::new(first), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > last {
-                        return;
-                    }
-                    let outcome = run(seed, None, super::as_it_is());
-                    done.lock().expect("no panic").push((seed, outcome.counts, outcome.violations));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("no panic");
-    done.sort_by_key(|(seed, ..)| *seed);
-    done
+    let of = |seed| {
+        let outcome = run(seed, None, super::as_it_is());
+        (outcome.counts, outcome.violations)
+    };
+    let ran = on_all_processors(first, last, of).into_iter();
+    ran.map(|(seed, (counts, violations))| (seed, counts, violations)).collect()
 }
 
 #[cfg(test)]

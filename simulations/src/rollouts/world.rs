@@ -158,7 +158,7 @@ impl<'a> Scene<'a> {
         let row = self.disk.read(Key::Versions);
         let read = row.map(|row| decode_row(row).expect("the row that was written"));
         self.leader = read.unwrap_or_else(|| Versions::new(digest_of(0)));
-        // A clock that was set back is not corrected for where the node ended meanwhile.
+        // Whoever starts the node sets its clock right that was set back meanwhile: which times it saw it forgot.
         let behind_ms = before_ms.saturating_sub(self.reading_ms());
         self.offset_ms = self.offset_ms.saturating_add_unsigned(behind_ms);
         let end = self.ends.next();
@@ -379,5 +379,5 @@ fn time_of(versions: &Versions) -> u64 {
 
 fn asked<'a>(task: &'a str, id: Option<&'a str>, began_ms: Option<u64>, now_ms: u64) -> Call<'a> {
     let conversation = id.map(|id| Conversation { id, began_ms });
-    Call { task, conversation, caller: None, channel: None, group: None, now_ms }
+    Call { task, conversation, caller: None, origin: None, channel: None, group: None, now_ms }
 }

@@ -108,7 +108,7 @@ async fn compare(
 }
 
 /// The median time of a call.
-async fn latency(client: &reqwest::Client, url: &str) -> Duration {
+pub async fn latency(client: &reqwest::Client, url: &str) -> Duration {
     let mut times = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
         let begun = Instant::now();
@@ -119,7 +119,7 @@ async fn latency(client: &reqwest::Client, url: &str) -> Duration {
 }
 
 /// The median time until the first piece of a stream that has the answer.
-async fn first(client: &reqwest::Client, url: &str) -> Duration {
+pub async fn first(client: &reqwest::Client, url: &str) -> Duration {
     let mut times = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
         let begun = Instant::now();
@@ -134,6 +134,13 @@ async fn first(client: &reqwest::Client, url: &str) -> Duration {
     percentile(&mut times, 0.5)
 }
 
+/// The program of a node, beside this one.
+pub fn node_program() -> PathBuf {
+    let mut program: PathBuf = std::env::current_exe().expect("this program");
+    program.set_file_name("althing");
+    program
+}
+
 /// A running node, with what drives it.
 pub struct Node {
     pub child: Child,
@@ -144,8 +151,11 @@ pub struct Node {
 
 impl Node {
     pub async fn start(flags: &[&str]) -> Node {
-        let mut program: PathBuf = std::env::current_exe().expect("this program");
-        program.set_file_name("althing");
+        Node::of(node_program(), flags).await
+    }
+
+    /// One of that program.
+    pub async fn of(program: PathBuf, flags: &[&str]) -> Node {
         let folder = tempfile::tempdir().expect("a folder");
         let (child, _, said) = node_saying(&program, folder.path(), flags).await;
         Node { child, program, folder, said }

@@ -7,6 +7,7 @@
 //! own child processes.
 #![expect(clippy::disallowed_methods, reason = "shell: measures real time")]
 
+mod before;
 mod calls;
 mod containment;
 mod faces;

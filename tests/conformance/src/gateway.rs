@@ -53,7 +53,7 @@ impl Gateway {
     pub async fn with(node: &Node, access: Access) -> Gateway {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let host = listener.local_addr().expect("it listens").to_string();
-        let router = router(node.calls.clone(), node.key.clone(), access);
+        let router = router(node.calls.clone(), node.key.clone(), access, (None, None));
         let stop = CancellationToken::new();
         tokio::spawn(serve(listener, router, Limits::default(), stop.clone()));
         // Another test may have installed it.

@@ -15,7 +15,7 @@ D = -121665 * pow(121666, P - 2, P) % P
 ROLES = ["arguments", "result", "reason", "before", "after"]
 STAGES = ["asked", "answered", "denied", "intent", "outcome", "changed", "started", "ended", "turn"]
 NAMES = "kind atMs stage principals accountable agent version contract binding policy deciding action definition label"
-NAMES = dict(enumerate((NAMES + " labelAfter consent row trace outcome").split()))
+NAMES = dict(enumerate((NAMES + " labelAfter consent row trace outcome bodies verdicts").split()))
 Refused = type("Refused", (Exception,), {})
 
 
@@ -170,7 +170,7 @@ def check(text, log, witnesses, wanted):
     need(key[4:] == log, "it is of another log than the one that is trusted")
     data = unbase64(leaf_line[5:])
     leaf, end = item(data, 0)
-    need(end == len(data) <= 8192 and leaf.get(0) == 23 and set(leaf) <= set(range(20)), "it is no leaf")
+    need(end == len(data) <= 8192 and leaf.get(0) == 23 and set(leaf) <= set(range(21)), "it is no leaf")
     lines, _, note = proof.partition("\n\n")
     version, index, *hashes = [line for line in lines.split("\n") if not line.startswith("extra ")]
     need(version == "c2sp.org/tlog-proof@v1" and index.startswith("index "), "it has no proof")

@@ -2,7 +2,8 @@
 over (LISTEN_FDS). Both do what `courses.py` says; without any library.
 
 The agent, told `say` and JSON in hexadecimal, emits the `parts` of that in a `form`: as an `artifact`, `annotated`, `streamed`, as its
-`ending`, as a `reply` without a task, or after `progress` that says it all.
+`ending`, as a `reply` without a task, or after `progress` that says it all; or beside an answer: as what it says of having `failed` or
+`rejected` it, as an `error`, or of a task that asks a `question` and is cancelled then.
 """
 
 import json
@@ -89,6 +90,12 @@ def events(text):
     begun, done = status("TASK_STATE_WORKING"), status("TASK_STATE_COMPLETED")
     if form == "ending":
         return [begun, status("TASK_STATE_COMPLETED", parts)]
+    if form in ("failed", "rejected"):
+        return [begun, artifact(parts), status(f"TASK_STATE_{form.upper()}", parts)]
+    if form == "error":
+        return [{"error": {"code": -32000, "message": parts[0]["text"], "data": [{"@type": "told", "parts": parts}]}}]
+    if form == "question":
+        return [begun, status("TASK_STATE_INPUT_REQUIRED", [{"text": "Which one?"}])]
     if form == "streamed":
         return [begun, *(artifact([piece], place > 0) for place, piece in enumerate(pieces(parts))), done]
     if form == "progress":
@@ -105,11 +112,16 @@ class Server(BaseHTTPRequestHandler):
             return self.tool(asked)
         if self.path.startswith("/v1"):
             return self.stream([*({"choices": [piece]} for piece in said(asked["messages"])), "[DONE]"])
+        if asked["method"] == "CancelTask":
+            ended = status("TASK_STATE_CANCELED", [{"text": "quicksand"}])["statusUpdate"]["status"]
+            told = {"jsonrpc": "2.0", "id": asked["id"], "result": {"id": "t-1", "contextId": "c-1", "status": ended}}
+            return self.answer(200, "application/json", json.dumps(told).encode())
         text = asked["params"]["message"]["parts"][0]["text"]
         task = {"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}}
         told = events(text)
-        told = told if "message" in told[0] else [task, *told]
-        return self.stream([{"jsonrpc": "2.0", "id": asked["id"], "result": one} for one in told])
+        told = told if "message" in told[0] or "error" in told[0] else [task, *told]
+        told = [one if "error" in one else {"result": one} for one in told]
+        return self.stream([{"jsonrpc": "2.0", "id": asked["id"], **one} for one in told])
 
     def tool(self, asked):
         if "id" not in asked:

@@ -1,5 +1,7 @@
-"""An agent without any library, which says the word that it was started with; started with "fails", each of its tasks fails."""
+"""An agent without any library, which says the word that it was started with; started with "fails", each of its tasks fails, and started
+with "ends", it ends at the first message, before it answers."""
 import json
+import os
 import socket
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +21,8 @@ class Agent(BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
+        if WORD == "ends":
+            os._exit(7)
         self.answer("text/event-stream", "")
         self.event({"task": {"id": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_WORKING"}}})
         if WORD == "fails":

@@ -103,3 +103,14 @@ pub fn says(text: &str) -> Value {
     let id = format!("m-{}-{}", std::process::id(), MESSAGES.fetch_add(1, Ordering::Relaxed));
     json!({ "message": { "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] } })
 }
+
+/// The id of the task of an answer, or of the events of one.
+pub fn task_id(body: &str) -> String {
+    let lines = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line));
+    let first = lines.filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok()).find_map(|value| {
+        let result = &value["result"];
+        let id = [&result["task"]["id"], &result["statusUpdate"]["taskId"], &result["artifactUpdate"]["taskId"]];
+        id.iter().find_map(|id| id.as_str().map(str::to_owned))
+    });
+    first.unwrap_or_else(|| panic!("no task: {body}"))
+}

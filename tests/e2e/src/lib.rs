@@ -20,6 +20,7 @@ pub mod python;
 pub mod registry;
 pub mod sandbox;
 pub mod sessions;
+pub mod ssh;
 pub mod world;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{Machine, Node, Running, UP_MAX, binary, http, until};
 
 const COUNTING: &str = include_str!("../python/counting.py");
+const COMPONENT: &str = include_str!("../components/counting.wat");
 /// A turn of a few steps comes to its end within this, also while other tests use the machine.
 pub const SOON: Duration = Duration::from_secs(60);
 /// The system calls by which the store makes rows durable.
@@ -87,6 +88,20 @@ impl Station {
         file.to_string()
     }
 
+    /// The same agent as a component, which saves how far it came after each call.
+    pub fn component(&self) -> String {
+        let url = format!("http://127.0.0.1:{}/mcp", self.port);
+        let module = self.machine.write("counting.wat", COMPONENT);
+        let file = json!({
+            "name": "teller",
+            "description": "Counts",
+            "runtime": { "wasm": { "module": module } },
+            "tools": { "count": { "url": url } },
+            "contract": { "class": { "latency": "srt" }, "capabilities": ["count/add"] },
+        });
+        file.to_string()
+    }
+
     /// The same agent as a program of that command, which is given its message again.
     pub fn program(&self, command: &[&Path]) -> String {
         let port = self.port;
@@ -142,10 +157,10 @@ impl Teller {
         Teller { machine: Machine::new(), run: run.to_owned() }
     }
 
-    /// On a node that runs no more.
-    pub fn new(station: &Station, run: &str, effect: Option<&str>) -> Teller {
+    /// The agent of that file, on a node that runs no more.
+    pub fn new(run: &str, file: &str) -> Teller {
         let teller = Teller::of(run);
-        teller.begin(station, effect).running.kill();
+        teller.begin_with(file).running.kill();
         teller
     }
 

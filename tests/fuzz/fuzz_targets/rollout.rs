@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
             task: &task,
             conversation: None,
             caller: Some("caller"),
+            origin: Some("owner"),
             channel: None,
             group: None,
             now_ms: 1_700_000_000_000 + number,

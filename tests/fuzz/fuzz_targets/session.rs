@@ -1,15 +1,21 @@
-//! Any bytes as the rows of a turn's journal, as they are and chained as an honest node chains them: what is read is told the same
-//! with and without its content, and rows that are cut, huge, out of order or of another turn are refused.
+//! Any bytes as the rows of a turn's journal and as those of a session's notes, as they are and chained as an honest node chains
+//! them: what is read is told the same with and without its content, notes are what they were when they are written again, and rows
+//! that are cut, huge, out of order or of another turn or session are refused.
 #![no_main]
 
 use althing_protocol::{Digest, digest};
-use althing_session::{SessionId, recorded, summaries};
+use althing_session::{NoteRows, SessionId, recorded, summaries};
 use libfuzzer_sys::fuzz_target;
 use minicbor::Decoder;
 
 const SESSION: SessionId = SessionId([5; 16]);
 /// What digests of turns begin with.
 const OF_TURN: &[u8] = b"althing session turn\0";
+/// What the digest before the first note begins with.
+const OF_NOTES: &[u8] = b"althing session notes\0";
+/// Bytes of a key, and notes of a session.
+const KEY_BYTES: u64 = 24;
+const NOTES_MAX: usize = 256;
 
 type Rows = Vec<(u32, Vec<u8>)>;
 
@@ -64,10 +70,9 @@ fn origin(begin: &[u8]) -> Option<Digest> {
     Some(digest(&[OF_TURN, &SESSION.0, &digest(&name)].concat()))
 }
 
-/// The rows with their own numbers, each after the one before it.
-fn chained(rows: &[&[u8]]) -> Option<Rows> {
+/// The rows with their own numbers, each after the one before it; the first one after what stands for its turn, if nothing else is.
+fn chained(rows: &[&[u8]], mut previous: Option<Digest>) -> Option<Rows> {
     let mut made = Rows::new();
-    let mut previous = None;
     for (seq, row) in (0..).zip(rows) {
         let (at_ms, body) = parts(row)?;
         let before = match previous {
@@ -100,11 +105,56 @@ fn read(rows: &Rows) -> bool {
     true
 }
 
+/// Reads them as notes, and gives whether they are some.
+fn read_notes(rows: &Rows) -> bool {
+    let Ok(read) = NoteRows::read(SESSION, rows) else { return false };
+    let bytes: u64 = rows.iter().map(|(_, row)| row.len() as u64 + KEY_BYTES).sum();
+    assert_eq!((read.count() as usize, read.bytes()), (rows.len(), bytes));
+    let other = NoteRows::read(SessionId([6; 16]), rows);
+    assert!(rows.is_empty() || other.is_err(), "they are those of one session");
+    let notes = read.into_notes();
+    if notes.len() > NOTES_MAX {
+        return true;
+    }
+    // Written again they are the same.
+    let mut again = NoteRows::read(SESSION, &[]).expect("there are none yet");
+    let mut written = Rows::new();
+    for note in &notes {
+        let (key, row) = again.add(note.clone(), None, 7).expect("there is room").expect("it has no key");
+        written.push((u32::from_be_bytes(*key.last_chunk().expect("a key")), row));
+    }
+    let read = NoteRows::read(SESSION, &written).expect("as they were written");
+    assert_eq!(read.into_notes(), notes);
+    true
+}
+
+/// Notes of which one is missing, comes twice or is changed are not those that were written.
+fn spoil_notes(items: &[&[u8]]) {
+    let Some(mut rows) = chained(items, Some(digest(&[OF_NOTES, &SESSION.0].concat()))) else { return };
+    if !read_notes(&rows) || rows.is_empty() {
+        return;
+    }
+    let last = rows.len() - 1;
+    let mut twice = rows.clone();
+    twice.push(twice[last].clone());
+    assert!(!read_notes(&twice));
+    if last > 0 {
+        let mut gapped = rows.clone();
+        gapped.remove(last - 1);
+        assert!(!read_notes(&gapped));
+    }
+    // Its number is there.
+    rows[0].1[1] ^= 1;
+    assert!(!read_notes(&rows));
+}
+
 fuzz_target!(|data: &[u8]| {
     let items = items(data);
     let as_they_are: Rows = (0..).zip(&items).map(|(seq, row)| (seq, row.to_vec())).collect();
     read(&as_they_are);
-    let Some(mut rows) = chained(&items) else { return };
+    read_notes(&as_they_are);
+    spoil_notes(&items);
+    let Some(mut rows) = chained(&items, None) else { return };
     if !read(&rows) || rows.len() < 2 {
         return;
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use althing_protocol::contract::{Class, Dt, did_you_mean};
 use althing_protocol::{CallerId, sign_off};
 
-use super::{AgentFile, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Skill, ToolServerSpec, keeps_bearer};
+use super::{AgentFile, BEARER_FIX, Callers, ModelEndpoint, RuntimeSpec, Sandbox, Skill, ToolServerSpec, keeps_bearer};
 use crate::card::SignerKey;
 use crate::confusable::disguised;
 use crate::hidden::hidden_in;
@@ -18,7 +18,7 @@ use crate::reader::{FileProblem, is_name, is_secret_name, is_word};
 /// What an agent may learn of the mesh, as `mesh/…` in its capabilities.
 const MESH_TOOLS: [&str; 3] = ["find_agents", "describe_agent", "*"];
 /// The tools that each agent has of its session, if its contract names them.
-const SESSION_TOOLS: [&str; 3] = ["note", "notes", "*"];
+const SESSION_TOOLS: [&str; 4] = ["note", "notes", "checkpoint", "*"];
 /// The longest name, in characters (a DNS label, so that it can be announced by mDNS).
 pub const NAME_CHARS_MAX: usize = 63;
 /// The longest title, and name of a skill, in characters.
@@ -120,6 +120,13 @@ pub(super) fn check(file: &AgentFile) -> Vec<FileProblem> {
     check_signers(&mut check, &file.handoff_signers);
     check_modes(&mut check, "input_modes", &file.input_modes);
     check_modes(&mut check, "output_modes", &file.output_modes);
+    check.0
+}
+
+/// What is wrong with the sandbox at `at` of another file, whose program has no variables of its own.
+pub(crate) fn sandbox_problems(at: &str, of: &Sandbox) -> Vec<FileProblem> {
+    let mut check = Check(Vec::new());
+    sandbox::sandbox(&mut check, at, of, &[]);
     check.0
 }
 

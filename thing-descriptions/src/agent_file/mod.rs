@@ -26,6 +26,7 @@ use serde_json::Value;
 use crate::reader::yaml::{self, YamlError};
 use crate::reader::{FileProblem, lines};
 
+pub(crate) use check::sandbox_problems;
 pub use check::{
     ACTION_CHARS_MAX, CALLERS_MAX, COMMAND_ITEMS_MAX, CONFIG_BYTES_MAX, DESCRIPTION_CHARS_MAX, ENV_MAX,
     EXAMPLE_CHARS_MAX, EXAMPLES_MAX, MODES_MAX, NAME_CHARS_MAX, SKILL_ID_CHARS_MAX, SKILLS_MAX, STARTUP_TIMEOUT_MS_MAX,
@@ -34,6 +35,7 @@ pub use check::{
 pub use effect::Effect;
 pub use environment::Environment;
 pub use place::Place;
+pub(crate) use read::sandbox::sandbox as read_sandbox;
 pub use sandbox::{Demand, Egress, NoHost, OwnFolder, Sandbox};
 pub use session::{Resume, SessionSpec};
 pub use terms::ToolTerms;

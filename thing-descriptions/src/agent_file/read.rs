@@ -1,7 +1,7 @@
 //! From the YAML tree to an agent file: known and required keys, types and defaults. The values are checked in `check`.
 
 mod effect;
-mod sandbox;
+pub(super) mod sandbox;
 mod terms;
 
 use std::collections::BTreeMap;

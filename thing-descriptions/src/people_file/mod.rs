@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::agent_file::Sandbox;
 use crate::reader::yaml::{self, YamlError};
 use crate::reader::{FileProblem, lines};
 
@@ -69,11 +70,13 @@ pub enum ReachSpec {
         /// The name of the node's secret that is the bearer token there.
         secret: Option<String>,
     },
-    /// A program is run.
-    Command(
+    /// A program is run, contained as others are.
+    Command {
         /// The program and its arguments.
-        Vec<String>,
-    ),
+        command: Vec<String>,
+        /// What it may reach beside what it needs to run; it only reads its own folder.
+        sandbox: Sandbox,
+    },
     /// An agent is told.
     Agent(
         /// Its name, or its id.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{KeyLine, OWNER_DEFAULT, PeopleFile, PersonSpec, ReachSpec, SignOffSpec};
+use crate::agent_file::{Sandbox, read_sandbox, sandbox_problems};
 use crate::json::excerpt;
 use crate::reader::yaml::{At, Node};
 use crate::reader::{Fields, FileProblem, Reader, is_name, is_secret_name};
@@ -10,7 +11,7 @@ use crate::reader::{Fields, FileProblem, Reader, is_name, is_secret_name};
 const FILE_KEYS: [&str; 3] = ["owner", "people", "prune"];
 const PERSON_KEYS: [&str; 4] = ["keys", "roles", "users", "reach"];
 const SIGN_OFF_KEYS: [&str; 2] = ["role", "count"];
-const REACH_KEYS: [&str; 4] = ["url", "secret", "command", "agent"];
+const REACH_KEYS: [&str; 5] = ["url", "secret", "command", "sandbox", "agent"];
 
 const PEOPLE_MAX: usize = 256;
 const KEYS_MAX: usize = 8;
@@ -148,15 +149,18 @@ fn text(reader: &mut Reader, at: &At, field: &str, bytes_max: usize) -> Option<S
 fn way(reader: &mut Reader, at: &At, path: &str) -> Option<ReachSpec> {
     let fields = reader.fields(at, path, &REACH_KEYS)?;
     let given = ["url", "command", "agent"].into_iter().filter(|key| fields.has(key)).count();
-    if given != 1 || (fields.has("secret") && !fields.has("url")) {
+    let is_apart = |key: &str, of: &str| fields.has(key) && !fields.has(of);
+    if given != 1 || is_apart("secret", "url") || is_apart("sandbox", "command") {
         let message = format!("this has {given} ways to a person");
-        let fix = "Write one of url (with secret, if it needs a token), command and agent".to_owned();
+        let fix = "Write one of url (with secret, if it needs a token), command (with sandbox) and agent".to_owned();
         reader.problem(path.to_owned(), at.line, "one-of", message, fix);
         return None;
     }
     if fields.has("command") {
         let arguments = |reader: &mut Reader, at: &At, field: String| text(reader, at, &field, TEXT_BYTES_MAX);
-        return reader.counted(&fields, "command", 1..=COMMAND_MAX, arguments).map(ReachSpec::Command);
+        let command = reader.counted(&fields, "command", 1..=COMMAND_MAX, arguments);
+        let sandbox = sandbox(reader, &fields);
+        return Some(ReachSpec::Command { command: command?, sandbox: sandbox? });
     }
     if fields.has("agent") {
         let agent = reader.text(&fields, "agent")?;
@@ -178,6 +182,27 @@ fn way(reader: &mut Reader, at: &At, path: &str) -> Option<ReachSpec> {
         return None;
     }
     Some(ReachSpec::Url { url, secret })
+}
+
+/// The sandbox of a command, as in an agent file but for its folder, which it only reads.
+fn sandbox(reader: &mut Reader, fields: &Fields<'_>) -> Option<Sandbox> {
+    let sandbox = read_sandbox(reader, fields)?;
+    let line = fields.line_of("sandbox");
+    if let Some(At { node: Node::Map(entries), .. }) = fields.value("sandbox")
+        && entries.iter().any(|entry| entry.key == "folder")
+    {
+        let (field, message) = (fields.path_of("sandbox"), "a command only reads its folder".to_owned());
+        let fix = "Leave out folder, and name under write what it may write".to_owned();
+        reader.problem(field, line, "unknown-key", message, fix);
+        return None;
+    }
+    let problems = sandbox_problems(&fields.path_of("sandbox"), &sandbox);
+    if problems.is_empty() {
+        return Some(sandbox);
+    }
+    let line = (line > 0).then_some(line);
+    reader.problems.extend(problems.into_iter().map(|problem| FileProblem { line, ..problem }));
+    None
 }
 
 /// Whether nobody on the way reads what is sent there.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::agent_file::Demand;
 
 const SMALL: &str = "owner: ada
 people:
@@ -35,8 +36,30 @@ fn people_are_read_with_their_keys_roles_users_and_ways() {
     let url = ReachSpec::Url { url: "https://push.example/grace".to_owned(), secret: Some("push".to_owned()) };
     assert_eq!(grace.reach, [url, ReachSpec::Agent("pager".to_owned())]);
     let command = ["notify-send", "althing"].map(str::to_owned).to_vec();
-    assert_eq!(file.people["ada"].reach, [ReachSpec::Command(command)]);
+    assert_eq!(file.people["ada"].reach, [ReachSpec::Command { command, sandbox: Sandbox::default() }]);
     assert_eq!(parse_people("people: { ada: {} }").expect("a good file").owner, OWNER_DEFAULT);
+}
+
+#[test]
+fn a_command_has_the_sandbox_that_is_written_beside_it() {
+    let of = |sandbox: &str| format!("people:\n  ada:\n    reach: [{{ command: [mail, ada], sandbox: {sandbox} }}]\n");
+    let sandbox = |written: &str| {
+        let file = parse_people(&of(written)).expect("a good file");
+        let [ReachSpec::Command { sandbox, .. }] = file.people["ada"].reach.as_slice() else { panic!("{file:?}") };
+        sandbox.clone()
+    };
+    assert_eq!(sandbox("none").demand, Demand::None);
+    let rules = sandbox("{ egress: [smtp.example.org], write: [/run/user/1000/bus] }");
+    assert_eq!((rules.egress[0].host.as_str(), rules.write.len()), ("smtp.example.org", 1));
+    for (written, field) in
+        [("some", "sandbox"), ("{ folder: write }", "sandbox"), ("{ egress: [\"http://a.b\"] }", "sandbox.egress[0]")]
+    {
+        let told = super::tests::rules(&of(written));
+        let at = format!("people.ada.reach[0].{field}");
+        assert!(told.len() == 1 && told[0].0.starts_with(&at), "{written}: {told:?}");
+    }
+    let alone = "people: { ada: { reach: [{ agent: b, sandbox: none }] } }";
+    assert_eq!(super::tests::rules(alone), [("people.ada.reach[0]".to_owned(), "one-of")]);
 }
 
 #[test]

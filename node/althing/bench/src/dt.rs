@@ -29,7 +29,7 @@ pub async fn run(args: &BenchDt, out: &Out) -> Result<Value, BenchError> {
     let probed =
         kernel.promises.probed().await.ok_or_else(|| BenchError::not_measured("the machine could not be probed"))?;
     let all = cores().len();
-    let adherence = Box::pin(adherence("dt")).await?;
+    let adherence = Box::pin(adherence()).await?;
     let (mut alone, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for window in 1..=args.windows {
         progress(out, &format!("window {window} of {}", args.windows));

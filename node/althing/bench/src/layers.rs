@@ -1,6 +1,5 @@
 //! `althing bench layers`: what each layer of a node adds to a call that does nothing, beside a bare task of the runtime.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +12,18 @@ use althing_execution::kernel::{Kernel, KernelConfig};
 use althing_execution::memory::{Embedder, MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
 use althing_execution::realtime::{Lateness, now_ns};
-use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
 use althing_execution::{Builtins, Echo, Host, Output, Ports, Scheduling, Turn};
 use althing_protocol::binding::{Candidates, Model, Runtime};
 use althing_protocol::contract::{Contract, Memory};
 use althing_protocol::{Frame, FrameKind, FrameOpener, FrameSealer, SecretKey, StreamBinding};
 use althing_store::{RocksStore, Store, StoreConfig};
 use althing_td::AgentFile;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::args::BenchLayers;
 use crate::error::BenchError;
 use crate::figures::times;
+use crate::nothing::{contract, tools};
 use crate::{goal, progress};
 
 /// Passages that a search looks through.
@@ -121,14 +119,6 @@ fn frames(rounds: usize) -> Result<Row, BenchError> {
     outcome.map(|()| row)
 }
 
-fn contract(more: &Value) -> Result<Contract, BenchError> {
-    let mut value = json!({ "class": { "latency": "srt" } });
-    if let (Some(fields), Some(more)) = (value.as_object_mut(), more.as_object()) {
-        fields.extend(more.clone());
-    }
-    Contract::from_value(&value).map_err(|problems| BenchError::not_measured(format!("{problems:?}")))
-}
-
 fn contracts(rounds: usize) -> Result<Row, BenchError> {
     let value = serde_json::to_value(contract(&json!({ "capabilities": ["a/*"] }))?).unwrap_or_default();
     Ok(timed("L1 execution", "a contract, checked", rounds, || Contract::from_value(&value)))
@@ -153,36 +143,10 @@ fn binding(rounds: usize) -> Result<Row, BenchError> {
     }))
 }
 
-/// A tool that does nothing.
-struct Nothing;
-
-impl ToolServer for Nothing {
-    // Its definitions do not change: the listing is not measured.
-    fn is_own(&self) -> bool {
-        true
-    }
-
-    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        let tool = Definition::new("nothing", "", json!({}));
-        Box::pin(async { Ok(vec![tool]) })
-    }
-
-    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
-        Box::pin(async { Ok(json!({ "content": [] })) })
-    }
-
-    fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
 /// The gate, the hashes and the trace of a system call whose tool does nothing.
 async fn gate(rounds: usize) -> Result<Row, BenchError> {
     let contract = contract(&json!({ "capabilities": ["none/*"] }))?;
-    let server: Arc<dyn ToolServer> = Arc::new(Nothing);
-    let agent = Ports::none().agent_ref("bench", "1.0.0").map_err(BenchError::not_measured)?;
-    let tools = Tools::new(agent, BTreeMap::from([("none".to_owned(), server)]), Arc::new(ContractGate::of(&contract)));
-    tools.listed().await;
+    let tools = tools(&contract, &["none"]).await?;
     let mut took = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         let begun = now_ns();

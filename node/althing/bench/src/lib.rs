@@ -7,6 +7,7 @@ mod figures;
 mod hrt;
 mod layers;
 mod load;
+mod nothing;
 mod plot;
 mod srt;
 mod stub;

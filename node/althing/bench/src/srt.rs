@@ -61,7 +61,7 @@ pub async fn run(args: &BenchSrt, out: &Out, program: &Path) -> Result<Value, Be
     let measured = measure(args, &node, &stub, folder.path(), out).await;
     node.stop().await;
     let Measured { direct, through, first, words, refused, barge } = measured?;
-    let adherence = Box::pin(adherence("srt")).await?;
+    let adherence = Box::pin(adherence()).await?;
     let late = first.iter().filter(|ns| **ns > AIM.as_nanos() as u64).count() as u64 + refused;
     let asked = first.len() as u64 + refused;
     let p = |ns: &[u64], permille| Lateness::of(ns.to_vec()).quantile(permille) as f64 / 1e6;

@@ -1,19 +1,13 @@
 //! What became of the jobs of a class, in one shape for all classes: completion, deadlines, onset and jitter, what the contract
 //! forbids, and cost.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use althing_client::table;
-use althing_execution::Ports;
 use althing_execution::realtime::Lateness;
-use althing_execution::tools::{ContractGate, Definition, Fault, ToolServer, Tools};
-use althing_protocol::contract::Contract;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::error::BenchError;
 use crate::figures::times;
+use crate::nothing::{contract, tools};
 
 /// Calls that a contract permits, and as many that it forbids.
 const CALLS: u64 = 100;
@@ -119,38 +113,11 @@ pub fn table_of(report: &Value) -> String {
     table(&head, &rows)
 }
 
-/// A server with one tool, which does nothing.
-struct Nothing;
-
-impl ToolServer for Nothing {
-    fn is_own(&self) -> bool {
-        true
-    }
-
-    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
-        let tool = Definition::new("nothing", "", json!({}));
-        Box::pin(async { Ok(vec![tool]) })
-    }
-
-    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
-        Box::pin(async { Ok(json!({ "content": [] })) })
-    }
-
-    fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
-/// Makes calls that the contract of a class permits, and calls that it forbids: the first must be answered, the others denied.
-pub async fn adherence(class: &str) -> Result<Adherence, BenchError> {
-    let contract = json!({ "class": { "latency": class }, "capabilities": ["permitted/*"] });
-    let contract = Contract::from_value(&contract);
-    let contract = contract.map_err(|problems| BenchError::not_measured(format!("{problems:?}")))?;
-    let server: Arc<dyn ToolServer> = Arc::new(Nothing);
-    let servers = BTreeMap::from([("permitted".to_owned(), server.clone()), ("forbidden".to_owned(), server)]);
-    let agent = Ports::none().agent_ref("bench", "1.0.0").map_err(BenchError::not_measured)?;
-    let tools = Tools::new(agent, servers, Arc::new(ContractGate::of(&contract)));
-    tools.listed().await;
+/// Makes calls that a contract permits, and calls that it forbids: the first must be answered, the others denied. By what it
+/// decides that is the same in each class.
+pub async fn adherence() -> Result<Adherence, BenchError> {
+    let contract = contract(&json!({ "capabilities": ["permitted/*"] }))?;
+    let tools = tools(&contract, &["permitted", "forbidden"]).await?;
     let mut kept = 0;
     for _ in 0..CALLS {
         let (permitted, _) = tools.invoke("permitted/nothing", "{}").await;
@@ -195,9 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_contract_forbids_is_denied_in_each_class() {
-        for class in ["srt", "dt"] {
-            assert_eq!(adherence(class).await.expect("it is measured"), Adherence { decided: 200, kept: 200 });
-        }
+    async fn what_a_contract_forbids_is_denied() {
+        assert_eq!(adherence().await.expect("it is measured"), Adherence { decided: 200, kept: 200 });
     }
 }

@@ -21,16 +21,17 @@ pub enum ClientError {
         others: Vec<String>,
     },
     /// The connection failed.
-    #[error("the node went away ({error}); start it with `althing{flags} up`")]
+    #[error("the node went away; start it with `althing{flags} up`")]
     Lost {
         /// Why.
+        #[source]
         error: reqwest::Error,
         /// The flags that name the node on a command line.
         flags: String,
     },
     /// The connection failed while an answer was streamed.
-    #[error("the node went away: {0}")]
-    StreamLost(reqwest::Error),
+    #[error("the node went away before its answer was complete")]
+    StreamLost(#[source] reqwest::Error),
     /// The node did not answer within this many seconds.
     #[error("the node did not answer within {0} s: it is stopped, or stuck")]
     TimedOut(u64),

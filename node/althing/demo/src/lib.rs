@@ -12,6 +12,7 @@ mod groups;
 mod intruder;
 mod kernel;
 mod registry;
+mod server;
 mod sessions;
 mod stage;
 mod versions;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use althing_api::{
-    AddRegistry, CallLine, CallRequest, Folder, InstallRequest, InstallTerms, MarkRequest, PublishRequest,
+    AddRegistry, CallLine, CallRequest, Folder, InstallRequest, InstallTerms, MarkRequest, PublishRequest, UpdateRule,
 };
 use althing_client::{NodeProcess, agent_file, rows, text};
 use althing_td::Callers;
@@ -225,6 +225,7 @@ async fn install(node: &NodeProcess, agent: &str, name: &str) -> Result<((), Str
         name: Some(name.to_owned()),
         callers: Callers::ThisNode,
         registry: None,
+        update: UpdateRule::Asked,
         terms: InstallTerms { young: true, ..InstallTerms::default() },
     };
     let client = node.client().await?;

@@ -35,6 +35,7 @@ pub enum Governance {
     /// Say why something was permitted, asked about or denied.
     Explain {
         /// The decision, by its number, as `althing policy diff` shows it.
+        #[arg(value_parser = decision)]
         decision: u64,
     },
 }
@@ -283,6 +284,10 @@ fn entry(text: &str) -> Result<(u32, u64), String> {
     parts.ok_or_else(|| "an entry is written like 1.17, as `althing audit query` shows it".to_owned())
 }
 
+fn decision(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a decision is a number such as 412, as `althing policy diff` shows it".to_owned())
+}
+
 fn time(text: &str) -> Result<DateTime<Utc>, String> {
     let read = DateTime::parse_from_rfc3339(text).ok().filter(|at| at.timestamp_millis() >= 0);
     read.map(|at| at.to_utc()).ok_or_else(|| "a time is written like 2027-01-31T12:00:00Z".to_owned())
@@ -296,6 +301,13 @@ mod tests {
 
     fn is_read(line: &str) -> bool {
         Args::try_parse_from(line.split(' ')).is_ok()
+    }
+
+    #[test]
+    fn what_is_no_number_of_a_decision_is_told_where_one_is_shown() {
+        let told = Args::try_parse_from(["althing", "explain", "x"]).expect_err("it is no number").to_string();
+        assert!(told.contains("a decision is a number such as 412, as `althing policy diff` shows it"), "{told}");
+        assert!(is_read("althing explain 412"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 use super::attesting::{AttestArgs, ShowArgs};
 use super::receipts::ReceiptArgs;
@@ -143,6 +143,18 @@ pub struct Install {
     /// Which registry, by name or address [default: the only one].
     #[arg(long)]
     pub registry: Option<String>,
+    /// How newer releases in its range come: when you ask for them, or each by a rollout that begins by itself.
+    #[arg(long, value_enum, default_value_t = UpdateBy::Asked)]
+    pub update: UpdateBy,
+}
+
+/// How newer releases of what was installed come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UpdateBy {
+    /// `althing update` brings them.
+    Asked,
+    /// Each of them begins a rollout by itself, unless it may do more than the one before.
+    Rollout,
 }
 
 /// `althing update`
@@ -164,6 +176,9 @@ pub struct Update {
     /// Agree to it without being asked.
     #[arg(long)]
     pub yes: bool,
+    /// Update nothing now, and say how newer releases in its range come from now on.
+    #[arg(long, value_enum, conflicts_with_all = ["young", "sandbox", "publisher", "yes"])]
+    pub update: Option<UpdateBy>,
 }
 
 /// `althing uninstall`

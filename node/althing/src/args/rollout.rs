@@ -53,6 +53,8 @@ pub enum RolloutBy {
     Call,
     /// All conversations of a caller.
     Caller,
+    /// All work of a group; what is no work of a group stays with the stable version.
+    Group,
 }
 
 /// `althing rollout show|promote|abort`

@@ -12,7 +12,7 @@ const SCORERS: [&str; 5] = ["includes", "match", "match:begin", "match:any", "ma
 /// `althing test`
 #[derive(Debug, Clone, clap::Args)]
 pub struct Test {
-    /// The agent of this node: its name, or its id.
+    /// The agent, by its name or its id: one of this node, or with --live also one of another node.
     pub agent: String,
     /// The cases: a line of JSON for each, in the form of Inspect's samples.
     #[arg(long, value_name = "FILE")]
@@ -26,6 +26,9 @@ pub struct Test {
     /// A server whose tools may change something in a live test; may be given several times.
     #[arg(long, value_name = "NAME", requires = "live")]
     pub test_server: Vec<String>,
+    /// Accept that an agent of another node may change something there: nothing here can keep it from that.
+    #[arg(long, requires = "live")]
+    pub yes: bool,
     /// How texts are compared with what is right.
     #[arg(long, default_value = "includes", value_parser = SCORERS)]
     pub scorer: String,

@@ -115,6 +115,14 @@ pub fn standing(named: &str, added: &AgentAddition) -> String {
     let AgentAddition { id, name, status, .. } = added;
     let Some(status) = status else { return format!("{named} runs as {id}") };
     match status.state {
+        AgentCondition::Ready | AgentCondition::Degraded if !status.tools_away.is_empty() => {
+            let each = status.tools_away.iter().map(|away| format!("{} ({})", away.server, away.why));
+            let each = each.collect::<Vec<_>>().join(", ");
+            format!(
+                "{named} runs as {id}, without the tools of servers that have not answered yet: {each}; `althing ps` \
+                 shows when they do"
+            )
+        }
         AgentCondition::Ready | AgentCondition::Degraded => format!("{named} runs as {id}"),
         AgentCondition::Starting => {
             format!("{named} is starting as {id}: its program does not answer yet, and `althing ps` shows when it does")
@@ -218,6 +226,8 @@ pub fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use althing_api::ToolServerAbsence;
+
     use super::*;
     use crate::commands::panes::tests::{instance, jobs};
 
@@ -261,6 +271,10 @@ mod tests {
         };
         assert_eq!(standing("weather", &gone()), "weather runs as urn:x");
         assert_eq!(of(AgentCondition::Ready, ""), ("weather 1.2.0 runs as urn:x".to_owned(), true));
+        let away = ToolServerAbsence { server: "maps".to_owned(), why: "it did not answer within 20 s".to_owned() };
+        let status = AgentInstance { tools_away: vec![away], ..instance("weather", "srt") };
+        let silent = standing("weather", &AgentAddition { status: Some(status), ..gone() });
+        assert!(silent.contains("have not answered yet: maps (it did not answer within 20 s)"), "{silent}");
         let (starting, goes_on) = of(AgentCondition::Starting, "");
         assert!(starting.starts_with("weather 1.2.0 is starting as urn:x: ") && goes_on, "{starting}");
         let (again, goes_on) = of(AgentCondition::Restarting, "it ended with exit status 1");

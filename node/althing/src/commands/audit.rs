@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::Path;
 
 use althing_api::{
-    AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, AuditWitnessEntry, EraseReply, EraseRequest,
-    PeopleReport, PruneReply, PruneRequest,
+    AuditBody, AuditDetails, AuditEntry, AuditGateVerdict, AuditList, AuditQuery, AuditWitnessEntry, EraseReply,
+    EraseRequest, PeopleReport, PruneReply, PruneRequest,
 };
 use althing_client::Client;
 use althing_control::audit_entry;
-use althing_protocol::audit::{AuditExport, OpenBody, prune_text};
+use althing_protocol::audit::{AuditExport, AuditWord, OpenBody, prune_text};
 use althing_protocol::tlog::NoteKey;
 use althing_store::file::read_text;
 use serde::Serialize;
@@ -56,8 +56,9 @@ pub async fn run(at: &Paths, audit: &Audit, out: &Out) -> Result<(), Failure> {
         Audit::Erase { subject, yes } => {
             let request = EraseRequest { subject: subject.clone() };
             let asked = format!(
-                "what lies beside the log of {subject} can be read by nobody any more, for ever; the entries stay, and prove \
-                 what they proved"
+                "nobody will be able to read what lies beside the log of {subject}, for ever, nor what is remembered \
+                 besides; what waits for people on their behalf is denied, and each standing yes of theirs ends. The \
+                 entries stay, and prove what they proved"
             );
             agree(&request, &asked, *yes, "erase", out)?;
             let reply: EraseReply = at.connect().await?.ask("/audit/erase", &request).await?;
@@ -71,8 +72,10 @@ pub async fn run(at: &Paths, audit: &Audit, out: &Out) -> Result<(), Failure> {
             }
             let signatures = signatures.iter().map(|file| signature(file)).collect::<Result<_, Failure>>()?;
             let request = PruneRequest { before_ms, signatures };
-            let asked =
-                format!("what lies beside the log from before {} is deleted; the entries stay", date_time(before_ms));
+            let asked = format!(
+                "what lies beside the log from before {} will be deleted; the entries stay",
+                date_time(before_ms)
+            );
             agree(&request, &asked, *yes, "prune", out)?;
             let reply: PruneReply = client.ask("/audit/prune", &request).await?;
             out.show(&reply, pruned);
@@ -203,14 +206,21 @@ fn listed(list: &AuditList) -> String {
             text(&one.agent),
             text(&one.action),
             text(&one.outcome),
+            refused(&one.verdicts),
             whom,
         ]
     };
     let rows: Vec<Vec<String>> = list.entries.iter().map(cells).collect();
-    let table = table(&["entry", "at", "what", "agent", "action", "outcome", "for"], &rows);
+    let table = table(&["entry", "at", "what", "agent", "action", "outcome", "refused by", "for"], &rows);
     let more = if list.more { "; there may be older ones: --until TIME" } else { "" };
     let witnesses: String = list.witnesses.iter().map(|witness| format!("\n{}", witnessed(witness))).collect();
     format!("{table}{} of the {} entries of the log {}{more}{witnesses}", list.entries.len(), list.size, list.key)
+}
+
+/// The gates that refused, and the findings.
+fn refused(verdicts: &[AuditGateVerdict]) -> String {
+    let refused = verdicts.iter().filter(|said| said.verdict != AuditWord::Passed.word());
+    refused.map(|said| said.gate.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// How a witness stands to the log.
@@ -238,9 +248,15 @@ fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
     for (name, value) in [
         ("agent", &entry.agent),
         ("version", &entry.version),
+        ("contract", &entry.contract),
+        ("binding", &entry.binding),
         ("action", &entry.action),
+        ("tool", &entry.definition),
+        ("question", &entry.question),
         ("answers", &entry.accountable),
         ("policies", &entry.policy),
+        ("row", &entry.row),
+        ("trace", &entry.trace),
         ("outcome", &entry.outcome),
     ] {
         value.iter().for_each(|value| line(name, value));
@@ -250,9 +266,13 @@ fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
             line(name, &all.join(", "));
         }
     }
-    if let Some(label) = &entry.label {
+    for AuditGateVerdict { gate, verdict } in &entry.verdicts {
+        line("gate", &format!("{gate}: {verdict}"));
+    }
+    for (name, label) in [("data", &entry.label), ("turn", &entry.label_after)] {
+        let Some(label) = label else { continue };
         let trusted = if label.trusted { "" } else { ", from sources that nobody vouches for" };
-        line("data", &format!("{}{trusted}", label.level));
+        line(name, &format!("{}{trusted}", label.level));
     }
     for body in bodies {
         line(&body.role, body.text.as_deref().unwrap_or("not there: erased, over its time, or too large"));
@@ -262,8 +282,12 @@ fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
 
 fn shown(details: &AuditDetails) -> String {
     let AuditDetails { entry, bodies, witnesses, .. } = details;
-    let witnesses: String = witnesses.iter().map(|name| format!("witness   {name} signed it\n")).collect();
-    lines(entry, bodies) + &witnesses
+    lines(entry, bodies) + &signed_by(witnesses)
+}
+
+/// A line for each witness that signed.
+fn signed_by(witnesses: &[String]) -> String {
+    witnesses.iter().map(|name| format!("witness   {name} signed it\n")).collect()
 }
 
 fn verified(found: &Verification) -> String {
@@ -273,12 +297,16 @@ fn verified(found: &Verification) -> String {
     } else {
         "the log that it names itself: `--log KEY` with the key that its owner gave you says whose it is".to_owned()
     };
-    let witnesses: String = witnesses.iter().map(|name| format!("witness   {name} signed it\n")).collect();
+    let witnesses = signed_by(witnesses);
     format!("valid: one of {size} entries of {whose}\nlog       {log}\n{witnesses}{}", lines(entry, bodies))
 }
 
 fn erased(reply: &EraseReply) -> String {
-    format!("nobody can read any more what lies beside the log of {}", reply.subject)
+    let EraseReply { subject, found } = reply;
+    if *found {
+        return format!("nobody can read any more what lies beside the log of {subject}");
+    }
+    format!("nothing lies beside the log of {subject}, or it was erased before; `althing people show` lists names")
 }
 
 fn pruned(reply: &PruneReply) -> String {
@@ -355,11 +383,21 @@ mod tests {
             accountable: None,
             agent: Some("urn:a".to_owned()),
             version: None,
+            contract: None,
+            binding: None,
             action: Some("shop/order".to_owned()),
+            definition: None,
             label: Some(DataReach { level: "internal".to_owned(), trusted: false }),
+            label_after: Some(DataReach { level: "confidential".to_owned(), trusted: false }),
             policy: None,
             deciding: Vec::new(),
+            question: Some("0e".to_owned()),
+            row: None,
+            trace: None,
             outcome: Some("done".to_owned()),
+            verdicts: [("agents/judge", "passed"), ("lint/run", "refused")]
+                .map(|(gate, verdict)| AuditGateVerdict { gate: gate.to_owned(), verdict: verdict.to_owned() })
+                .to_vec(),
         };
         let mut list = AuditList {
             size: 9,
@@ -380,6 +418,7 @@ mod tests {
         {
             assert!(told.contains(words), "{words} in {told}");
         }
+        assert!(told.contains("lint/run") && !told.contains("agents/judge"), "{told}");
         let last = told.lines().last().unwrap_or_default();
         assert!(last.contains("signed 8 entries at 1970-01-01T01:01:01Z; it knows more"), "{last}");
         list.entries.clear();
@@ -392,12 +431,16 @@ mod tests {
             export: String::new(),
         });
         assert!(told.ends_with("witness   w.example signed it\n"), "{told}");
+        assert!(told.contains("agents/judge: passed\n") && told.contains("lint/run: refused\n"), "{told}");
         assert!(told.contains("internal, from sources") && told.contains("arguments not there"), "{told}");
+        assert!(told.contains("question  0e\n") && told.contains("turn      confidential, from"), "{told}");
     }
 
     #[test]
     fn what_is_taken_away_is_told() {
-        let told = erased(&EraseReply { subject: "ada".to_owned() });
+        let told = erased(&EraseReply { subject: "Ada".to_owned(), found: false });
+        assert!(told.starts_with("nothing lies beside") && told.contains("people show"), "{told}");
+        let told = erased(&EraseReply { subject: "ada".to_owned(), found: true });
         assert!(told.starts_with("nobody can read") && told.ends_with("ada"), "{told}");
         assert_eq!(pruned(&PruneReply { removed: 3 }), "3 bytes are deleted; the entries stay");
     }

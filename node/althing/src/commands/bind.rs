@@ -4,12 +4,15 @@ use std::path::Path;
 
 use althing_api::{AddRequest, BindingReply, CandidateReason, ContractField};
 use althing_client::agent_file;
+use althing_execution::admission::AdmissionProof;
 use althing_execution::binding::replay;
-use althing_protocol::binding::Binding;
+use althing_protocol::binding::{Binding, Manifest};
+use althing_protocol::contract::Class;
 use althing_protocol::{hex, object};
 use althing_store::file::read_text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::args::Bind;
@@ -24,15 +27,7 @@ const SEALED_BYTES_MAX: u64 = 4 << 20;
 /// Binds an agent file, shows what a running agent was bound to, or checks a sealed manifest.
 pub async fn run(at: &Paths, bind: &Bind, out: &Out) -> Result<(), Failure> {
     if bind.verify {
-        let verified = verify(Path::new(&bind.target))?;
-        out.show(&verified, |verified| {
-            format!(
-                "{} holds\nsealed by {} for agent {:?}; bound again, it is the same",
-                text(verified, "hash"),
-                short(&text(verified, "node")),
-                text(verified, "agent")
-            )
-        });
+        out.show(&verify(Path::new(&bind.target))?, verified_words);
         return Ok(());
     }
     let client = at.connect().await?;
@@ -42,7 +37,10 @@ pub async fn run(at: &Paths, bind: &Bind, out: &Out) -> Result<(), Failure> {
         client.ask("/bind", &request(bind)?).await?
     };
     if let Some(path) = &bind.output {
-        let sealed = json!({ "network": bound.network, "hash": bound.hash, "sealed": bound.sealed });
+        let mut sealed = json!({ "network": bound.network, "hash": bound.hash, "sealed": bound.sealed });
+        if let Some(proof) = &bound.proof {
+            sealed["proof"] = proof.clone();
+        }
         let failed = |error| Failure::failed(format!("cannot write {}: {error}", path.display()));
         std::fs::write(path, format!("{sealed:#}\n")).map_err(failed)?;
     }
@@ -94,6 +92,10 @@ fn people(bound: &BindingReply, explain: bool) -> String {
             shown += &format!("{what:8} {list}\n");
         }
     }
+    if let Some(core) = bound.core {
+        let proof = if bound.proof.is_some() { ", with its admission proof" } else { "" };
+        shown += &format!("core     {core}{proof}\n");
+    }
     if !explain {
         return shown;
     }
@@ -124,7 +126,43 @@ fn value(of: &Value) -> String {
     }
 }
 
-/// Checks a sealed manifest: the signature, the hash, and that binding again gives the same.
+fn verified_words(verified: &Value) -> String {
+    let mut words = format!(
+        "{} holds\nsealed by {} for agent {:?}; bound again, it is the same",
+        text(verified, "hash"),
+        short(&text(verified, "node")),
+        text(verified, "agent")
+    );
+    if let Some(core) = verified["core"].as_u64() {
+        let proof = if verified["proven"] == true {
+            "its deadlines are proved again"
+        } else {
+            "its admission proof is not in the file"
+        };
+        words += &format!("\nruns on core {core}; {proof}");
+    }
+    words
+}
+
+/// Proves again what a seal says of the core of its agent, by the terms of the manifest and with the proof that is in its file; false
+/// where none is.
+///
+/// # Errors
+/// What is wrong with it, for people.
+fn proven(seal: &Binding, manifest: &Manifest, file: &Value) -> Result<bool, String> {
+    let Some(proof) = file.get("proof") else { return Ok(false) };
+    let proof = AdmissionProof::deserialize(proof).map_err(|error| format!("`proof`: {error}"))?;
+    if seal.proof != Some(proof.digest()) {
+        return Err("its admission proof is another one than the sealed".to_owned());
+    }
+    // A proof of other deadlines holds as well, and says nothing of these.
+    if !matches!(&manifest.contract.class, Class::Hrt(class) if proof.is_of(class)) {
+        return Err("its admission proof is of other terms than those of its contract".to_owned());
+    }
+    proof.prove().map(|_| true).map_err(|fault| format!("its admission proof does not hold: {fault}"))
+}
+
+/// Checks a sealed manifest: the signature, the hash, that binding again gives the same, and the admission proof.
 fn verify(path: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let refused = |why: String| Failure::new(code::REFUSED, format!("{}: {why}", path.display()));
@@ -142,11 +180,56 @@ fn verify(path: &Path) -> Result<Value, Failure> {
     if again.manifest != manifest {
         return Err(refused("bound again, it comes out another: it was not made from its candidates".to_owned()));
     }
-    Ok(json!({
+    let seal = &opened.body;
+    let mut verified = json!({
         "hash": hash,
-        "node": opened.body.node.did(),
-        "boundAtMs": opened.body.bound_at_ms,
+        "node": seal.node.did(),
+        "boundAtMs": seal.bound_at_ms,
         "agent": manifest.agent,
         "holds": true,
-    }))
+    });
+    let proven = proven(seal, &manifest, &file).map_err(refused)?;
+    if let Some(core) = seal.core {
+        verified["core"] = json!(core);
+        verified["proof"] = json!(seal.proof.map(|proof| hex(&proof)));
+        verified["proven"] = json!(proven);
+    }
+    Ok(verified)
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_execution::admission::{Config, Policy, Preemption, RtTask};
+    use althing_protocol::binding::{Candidates, Runtime, VERSION};
+    use althing_protocol::{Contract, SecretKey};
+
+    use super::*;
+
+    #[test]
+    fn a_proof_of_other_deadlines_than_those_of_the_contract_proves_nothing() {
+        let class = json!({ "latency": "hrt", "period_us": 10_000, "deadline_us": 5_000, "budget_us": 1_000 });
+        let manifest = Manifest {
+            version: VERSION,
+            agent: "arm".to_owned(),
+            agent_version: "1.0.0".to_owned(),
+            contract: Contract::from_value(&json!({ "class": class })).expect("a contract"),
+            contract_digest: String::new(),
+            runtime: Runtime { kind: "wasm".to_owned(), digest: String::new() },
+            models: Vec::new(),
+            embeddings: None,
+            tools: Vec::new(),
+            candidates: Candidates::default(),
+        };
+        let config = Config { policy: Policy::Edf, preemption: Preemption::Limited, cap_ppm: 900_000, platform_ns: 0 };
+        let sealed = |deadline_ns: u64| {
+            let task = RtTask { deadline_ns, ..RtTask::new(1_000_000, 10_000_000) };
+            let proof = AdmissionProof { config, tasks: vec![(task, None)], place: 0 };
+            let node = SecretKey::from_seed(&[7; 32]).public();
+            let seal = Binding::new(node, 1, &manifest).promised(0, Some(proof.digest()));
+            proven(&seal, &manifest, &json!({ "proof": proof }))
+        };
+        assert_eq!(sealed(5_000_000), Ok(true));
+        let other = sealed(10_000_000).expect_err("it holds, and is of another deadline");
+        assert!(other.contains("other terms"), "{other}");
+    }
 }

@@ -1,9 +1,12 @@
 //! `althing call`: the answer streams to the terminal; Ctrl-C cancels the task.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 
-use althing_api::{CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest};
-use althing_client::Lines;
+use althing_api::{
+    CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest, DecisionReport, Kind, TaskDecisions,
+};
+use althing_client::{Client, Lines};
 use serde_json::{Value, json};
 
 use crate::args::Call;
@@ -25,7 +28,14 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
         anyone: call.anyone,
     };
     let client = at.connect().await?;
-    let mut shown = Shown { json: out.json, ..Shown::default() };
+    let mut shown = Shown { json: out.json, looks: call.text.is_empty(), ..Shown::default() };
+    if shown.looks {
+        let mut lines = client.lines("/answer", &CallRequest { explain: false, ..request }).await?;
+        let first = lines.next::<CallLine>().await?;
+        print(first, &mut lines, &mut shown).await?;
+        shown.tell_denials(&client).await;
+        return shown.verdict();
+    }
     let opening = async {
         let mut lines = client.lines("/call", &request).await?;
         let first = lines.next::<CallLine>().await?;
@@ -49,7 +59,12 @@ pub async fn run(at: &Paths, call: &Call, out: &Out) -> Result<(), Failure> {
             return Err(Failure::new(code::INTERRUPTED, message));
         }
     };
-    outcome?;
+    outcome.map_err(|failure| gone(failure, shown.task.as_deref()))?;
+    if let Some(task) = shown.task.as_deref().filter(|_| call.explain && !out.json) {
+        let line = format!("task {task}");
+        shown.about.push(line);
+    }
+    shown.tell_denials(&client).await;
     shown.verdict()
 }
 
@@ -80,6 +95,10 @@ struct Shown {
     open_line: bool,
     /// Lines about the answer: usage, tools, citations.
     about: Vec<String>,
+    /// The tools of which calls were denied.
+    denied: BTreeSet<String>,
+    /// Whether a task is shown, and nothing was said in it.
+    looks: bool,
 }
 
 /// Whether data is about the answer: usage, tools, citations.
@@ -106,6 +125,27 @@ fn about(data: &Value) -> Vec<String> {
     lines
 }
 
+/// The tools of which calls were denied.
+fn denied(data: &Value) -> impl Iterator<Item = String> + '_ {
+    rows(data, "tools").iter().filter(|call| call["outcome"] == "denied").map(|call| text(call, "tool"))
+}
+
+/// Why calls of these tools were denied, as the node decided it: each reason once, in the order in which they were given.
+fn reasons(decisions: &[DecisionReport], denied: &BTreeSet<String>) -> Vec<String> {
+    let of = |report: &DecisionReport| {
+        let is_of = |tool: &&String| report.resource.ends_with(&format!("::\"{}\"", tool.escape_debug()));
+        let tool = denied.iter().find(is_of).filter(|_| report.answer == "deny")?;
+        Some(format!("{tool} was denied: {}", report.reason))
+    };
+    let mut told: Vec<String> = Vec::new();
+    for line in decisions.iter().rev().filter_map(of) {
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    told
+}
+
 async fn print(first: Option<CallLine>, lines: &mut Lines, shown: &mut Shown) -> Result<(), Failure> {
     let mut next = first;
     while let Some(line) = next {
@@ -120,6 +160,16 @@ async fn print(first: Option<CallLine>, lines: &mut Lines, shown: &mut Shown) ->
 }
 
 impl Shown {
+    /// Adds why calls were denied, as far as this node decided that: what other nodes decide is told to their owners.
+    async fn tell_denials(&mut self, client: &Client) {
+        let Some(task) = self.task.as_deref().filter(|_| !self.denied.is_empty() && !self.json) else { return };
+        let path = format!("/tasks/{}/decisions", escape(task));
+        // The answer is there without it.
+        if let Ok(TaskDecisions { decisions }) = client.read::<TaskDecisions>(&path).await {
+            self.about.extend(reasons(&decisions, &self.denied));
+        }
+    }
+
     fn explain(&self, explanation: &CallExplanation) {
         if self.json {
             print_line(&json!(explanation).to_string());
@@ -172,6 +222,7 @@ impl Shown {
                 Some(text) => plain(text, &std::io::stdout()),
                 None if is_about(&part["data"]) => {
                     self.about.extend(about(&part["data"]));
+                    self.denied.extend(denied(&part["data"]));
                     continue;
                 }
                 None if part.get("data").is_some() => {
@@ -205,23 +256,116 @@ impl Shown {
                 }
                 Ok(())
             }
-            "TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED" => {
+            state @ ("TASK_STATE_INPUT_REQUIRED" | "TASK_STATE_AUTH_REQUIRED") => {
                 if !self.json {
                     print_line(&plain(&self.said, &std::io::stdout()));
-                    eprintln!("the agent waits for an answer: althing call --task {task} AGENT TEXT");
+                    eprintln!("{}", plain(&wait(state, &task), &std::io::stderr()));
                 }
                 Ok(())
             }
+            "TASK_STATE_WORKING" | "TASK_STATE_SUBMITTED" if self.looks => {
+                Err(Failure::new(Kind::NotYet.exit_code(), format!("task {task} is not over yet: look again later")))
+            }
             "TASK_STATE_REJECTED" => Err(Failure::new(code::REFUSED, format!("the agent rejected it: {}", self.said))),
             "TASK_STATE_CANCELED" => Err(Failure::failed(format!("task {task} was cancelled"))),
-            _ => Err(Failure::failed(format!("the agent failed: {}", self.said))),
+            _ => Err(Failure::failed(format!("the agent failed: {} (task {task})", self.said))),
         }
     }
 }
 
+/// The same failure, with what becomes of the task where the node ended meanwhile.
+fn gone(failure: Failure, task: Option<&str>) -> Failure {
+    let Some(task) = task.filter(|_| failure.code == code::NO_NODE) else { return failure };
+    let message = format!(
+        "{}; task {task} goes on once the node is up again, if its agent can: `althing session list` shows it",
+        failure.message
+    );
+    Failure { message, ..failure }
+}
+
+/// For what a task waits, and who ends that.
+fn wait(state: &str, task: &str) -> String {
+    let answer = format!("althing call --task {task} AGENT TEXT");
+    if state == "TASK_STATE_AUTH_REQUIRED" {
+        return format!(
+            "task {task} waits until somebody agrees: `althing pending`, on the node that hosts the agent, shows to \
+             what; once it is over `althing call --task {task} AGENT` shows the answer. Where it is something else that \
+             it wants: {answer}"
+        );
+    }
+    format!("the agent waits for an answer: {answer}")
+}
+
 #[cfg(test)]
 mod tests {
+    use althing_api::DataReach;
+
     use super::*;
+
+    #[test]
+    fn of_a_node_that_ended_the_task_is_named() {
+        let told = gone(Failure::new(code::NO_NODE, "the node went away"), Some("01a2")).message;
+        assert!(told.starts_with("the node went away; task 01a2 goes on once the node is up again"), "{told}");
+        assert_eq!(gone(Failure::failed("no"), Some("01a2")).message, "no", "it is there");
+        assert_eq!(gone(Failure::new(code::NO_NODE, "no"), None).message, "no", "there is no task yet");
+    }
+
+    #[test]
+    fn who_waits_for_a_yes_is_not_sent_to_say_more() {
+        let told = wait("TASK_STATE_AUTH_REQUIRED", "01a2");
+        assert!(told.starts_with("task 01a2 waits until somebody agrees: `althing pending`"), "{told}");
+        let told = wait("TASK_STATE_INPUT_REQUIRED", "01a2");
+        assert_eq!(told, "the agent waits for an answer: althing call --task 01a2 AGENT TEXT");
+    }
+
+    #[test]
+    fn a_denied_call_is_told_with_the_reason_of_each_denial_once() {
+        let data = json!({ "tools": [
+            { "tool": "shop/pay", "outcome": "denied", "tookUs": 4 },
+            { "tool": "shop/search", "outcome": "done", "tookUs": 9 },
+        ] });
+        let tools: BTreeSet<String> = denied(&data).collect();
+        assert_eq!(tools, BTreeSet::from(["shop/pay".to_owned()]));
+        let decision = |number: u64, tool: &str, answer: &str, reason: &str| DecisionReport {
+            decision: number,
+            at_ms: number,
+            principal: "Agent::\"urn:a\"".to_owned(),
+            action: "use_tool".to_owned(),
+            resource: format!("Tool::\"{tool}\""),
+            label: DataReach { level: "internal".to_owned(), trusted: true },
+            person: None,
+            answer: answer.to_owned(),
+            rule: None,
+            reason: reason.to_owned(),
+            verdict: None,
+            policy: None,
+            labels: None,
+            task: Some("t-1".to_owned()),
+        };
+        let newest_first = [
+            decision(4, "shop/pay", "deny", "it is above the tier"),
+            decision(3, "shop/pay", "deny", "no policy permits it"),
+            decision(2, "shop/pay", "permit", ""),
+            decision(1, "shop/pay", "deny", "no policy permits it"),
+            decision(0, "shop/search", "deny", "another matter"),
+        ];
+        let told = reasons(&newest_first, &tools);
+        assert_eq!(told, ["shop/pay was denied: no policy permits it", "shop/pay was denied: it is above the tier"]);
+    }
+
+    #[test]
+    fn a_task_that_is_shown_and_not_over_is_no_failure_of_its_agent() {
+        let shown = |looks| Shown {
+            looks,
+            is_answered: true,
+            task: Some("t-1".to_owned()),
+            state: "TASK_STATE_WORKING".to_owned(),
+            ..Shown::default()
+        };
+        let later = shown(true).verdict().expect_err("it is at work");
+        assert_eq!((later.code, later.message.as_str()), (7, "task t-1 is not over yet: look again later"));
+        assert_eq!(shown(false).verdict().expect_err("the stream broke off").code, code::FAILED);
+    }
 
     #[test]
     fn what_is_cited_is_named_whether_it_is_a_passage_or_a_place_in_a_file() {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use althing_api::{
-    AgentMatch, FindQuery, SearchExplanation, SearchOmission, SearchPlace, SearchReply, SearchSteps, TableSearch,
-    ThingMatch, ToolMatch,
+    AgentMatch, FindQuery, SearchExplanation, SearchOmission, SearchPlace, SearchReply, SearchSteps, SuccessShare,
+    TableSearch, ThingMatch, ToolMatch,
 };
 
 use crate::args::Find;
@@ -13,12 +13,13 @@ use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// What is shown of an agent.
-const HEAD: [&str; 11] = [
+const HEAD: [&str; 12] = [
     "name",
     "can",
     "node",
     "class",
-    "turns",
+    "turns now",
+    "success",
     "its node's load",
     "grade",
     "its programs",
@@ -129,6 +130,7 @@ fn cells(agent: &AgentMatch) -> Vec<String> {
         short(&agent.node),
         agent.class.clone().unwrap_or_default(),
         agent.turns.map(|turns| turns.to_string()).unwrap_or_default(),
+        agent.success.as_ref().map(success).unwrap_or_default(),
         format!("{:.2}", agent.load),
         agent.machine.map(|machine| machine.grade.to_string()).unwrap_or_default(),
         agent.containment.clone().unwrap_or_default(),
@@ -136,6 +138,11 @@ fn cells(agent: &AgentMatch) -> Vec<String> {
         format!("{}, {}", agent.learned, ago(agent.heard_ms_ago)),
         agent.score.map(|score| format!("{score:.2}")).unwrap_or_default(),
     ]
+}
+
+/// How an agent's turns went, and how that is known.
+fn success(known: &SuccessShare) -> String {
+    format!("{:.2} {}", known.share, known.basis)
 }
 
 /// The tools that the agents expose, each once.
@@ -267,6 +274,7 @@ mod tests {
             machine: None,
             class: None,
             turns: None,
+            success: Some(SuccessShare { share: 0.97, basis: "measured here".to_owned() }),
             status: "healthy".to_owned(),
             learned: "hosted here".to_owned(),
             heard_ms_ago: 2_500,
@@ -290,6 +298,7 @@ mod tests {
         let shown = people(&SearchReply { agents: vec![agent], things: vec![lamp], explain: None, meant: None });
         for part in [
             "0.26",
+            "0.97 measured here",
             "hosted here, 2 s ago",
             "bill/pay  Pays a bill.\n",
             "light.on light.off",

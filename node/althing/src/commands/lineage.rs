@@ -62,7 +62,7 @@ fn turn_lines(turn: &TurnRun) -> Vec<String> {
         format!("    prompt   {}", cut(input)),
     ];
     if turn.resumed {
-        lines.push("    note     it began before its node ended: earlier calls may be missing".to_owned());
+        lines.push("    note     it went on from its journal: earlier calls may be missing".to_owned());
     }
     let more = |count: u64| if count == 0 { String::new() } else { format!(", and {count} more") };
     if !turn.passages.is_empty() {
@@ -145,7 +145,7 @@ mod tests {
             ended_ms: 0,
             trace: None,
             binding: "d".repeat(64),
-            resumed: false,
+            resumed: true,
             models: vec!["small".to_owned()],
             input: "e".repeat(64),
             passages: vec!["p-1".to_owned()],
@@ -172,6 +172,7 @@ mod tests {
         let told = people(&LineageReport { tasks: vec![task], gaps: vec![gap], more: false });
         let order = [
             "prompt   eeeeeeeeeeee",
+            "note     it went on from its journal",
             "source   p-1, and 2 more",
             "model    small",
             "tool     agents/echo done",

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod bind;
 pub mod blueprint;
 pub mod call;
+pub mod catalog;
 pub mod consents;
 mod contents;
 pub mod contract;
@@ -60,7 +61,7 @@ mod waiting;
 pub mod workflow;
 
 pub use althing_client::{Out, plain, print_line, rows, table, text};
-pub use althing_operations::doctor::short;
+pub use althing_operations::doctor::{counted, short};
 use serde_json::Value;
 
 /// A time in milliseconds, for people.

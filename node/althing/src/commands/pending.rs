@@ -151,10 +151,16 @@ async fn call(
     let reply: AnswerReply = client.ask(&path, &answer).await?;
     out.show(&reply, |AnswerReply { id, state }| match state {
         AnswerState::Open => format!("{id}  your answer is taken; others must answer too"),
-        AnswerState::Approved => format!("{id}  approved: {} goes on", entry.action),
+        AnswerState::Approved => format!("{id}  approved: {} goes on{}", entry.action, answer_at(entry)),
         AnswerState::Denied => format!("{id}  denied: {} is not called", entry.action),
     });
     Ok(())
+}
+
+/// Where the answer of the task is read that goes on, behind a sentence; nothing where nobody knows the task.
+fn answer_at(entry: &PendingEntry) -> String {
+    let Some((task, agent)) = entry.task.as_ref().zip(entry.agent.as_ref()) else { return String::new() };
+    format!("; whoever gave it the task reads the answer with `althing call {agent} --task {task}`")
 }
 
 fn signature(file: &Path) -> Result<String, Failure> {
@@ -318,6 +324,14 @@ mod tests {
         ] {
             assert!(told.contains(words), "{words} in {told}");
         }
+    }
+
+    #[test]
+    fn who_approves_is_told_where_the_answer_will_be() {
+        let told = answer_at(&entry("0a", PendingSource::Call));
+        assert!(told.ends_with("reads the answer with `althing call urn:a --task t-1`"), "{told}");
+        let none = PendingEntry { task: None, ..entry("0a", PendingSource::Call) };
+        assert_eq!(answer_at(&none), "");
     }
 
     #[test]

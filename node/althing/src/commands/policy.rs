@@ -63,8 +63,10 @@ pub async fn who(at: &Paths, action: &str, out: &Out) -> Result<(), Failure> {
         if report.agents.is_empty() {
             return "no agent is on this node".to_owned();
         }
-        let cells = |right: &ActionRight| vec![right.agent.clone(), right.answer.clone(), right.why.clone()];
-        table(&["agent", "answer", "why"], &report.agents.iter().map(cells).collect::<Vec<_>>())
+        let cells = |ActionRight { agent, accountable, answer, why }: &ActionRight| {
+            vec![agent.clone(), answer.clone(), accountable.clone(), why.clone()]
+        };
+        table(&["agent", "answer", "answers for it", "why"], &report.agents.iter().map(cells).collect::<Vec<_>>())
     });
     Ok(())
 }

@@ -6,10 +6,10 @@ use althing_api::{
     AddRegistry, Folder, InstallAddition, InstallCompletion, InstallList, InstallOffer, InstallRemoval, InstallRequest,
     InstallStatus, InstallTerms, MarkRequest, NameProof, PublishRequest, RegistryList, RegistryRemoval, RegistryStatus,
     ReleaseContents, ReleaseList, ReleaseMark, ReleaseOffer, ReleasePublication, ReleaseVersions, UpdateCompletion,
-    UpdateLook, UpdateRequest,
+    UpdateLook, UpdateRequest, UpdateRule, UpdateRuleRequest, UpdateRuleStatus,
 };
 
-use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update};
+use crate::args::{Install, MarkArgs, Publish, Registry, Release, Uninstall, Update, UpdateBy};
 use crate::commands::adopt::{callers, who};
 use crate::commands::agent::{escape, standing, stays};
 use crate::commands::agreement::{ReleaseReference, agree, of_release, of_update};
@@ -182,6 +182,7 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
         name: install.agent.clone(),
         callers: callers(&install.callers),
         registry: install.registry.clone(),
+        update: rule(install.update),
         terms: InstallTerms {
             young: install.young,
             uncontained: install.sandbox.is_some(),
@@ -202,8 +203,29 @@ pub async fn install(at: &Paths, install: &Install, out: &Out) -> Result<(), Fai
     runs(&done.added)
 }
 
+fn rule(update: UpdateBy) -> UpdateRule {
+    match update {
+        UpdateBy::Asked => UpdateRule::Asked,
+        UpdateBy::Rollout => UpdateRule::Rollout,
+    }
+}
+
+/// Says how newer releases come from now on.
+async fn set_rule(at: &Paths, name: &str, update: UpdateBy, out: &Out) -> Result<(), Failure> {
+    let (path, request) = (format!("/installed/{}/update", escape(name)), UpdateRuleRequest { update: rule(update) });
+    let set: UpdateRuleStatus = at.connect().await?.ask(&path, &request).await?;
+    out.show(&set, |UpdateRuleStatus { name, update }| match update {
+        UpdateRule::Asked => format!("`althing update {name}` brings newer releases"),
+        UpdateRule::Rollout => format!("newer releases of {name} begin a rollout by themselves"),
+    });
+    Ok(())
+}
+
 /// Updates what was installed.
 pub async fn update(at: &Paths, update: &Update, out: &Out) -> Result<(), Failure> {
+    if let Some(rule) = update.update {
+        return set_rule(at, &update.agent, rule, out).await;
+    }
     let (name, publisher) = (update.agent.clone(), update.publisher.clone());
     let (young, uncontained) = (update.young, update.sandbox.is_some());
     let mut request = UpdateRequest { name, terms: InstallTerms { young, uncontained, publisher, agreed: None } };
@@ -348,6 +370,12 @@ fn newest(row: &InstallStatus) -> String {
     if let Some(publisher) = &row.passed_to {
         let named = row.named.as_deref().unwrap_or_default();
         newest += &format!("; CAREFUL, {named} leads to {publisher} now: no update takes it without --publisher");
+    }
+    match (&row.tried, &row.held) {
+        (Some(tried), _) => newest += &format!("; {tried} is tried: `althing rollout show {}`", row.name),
+        (None, Some(held)) => newest += &format!("; not tried: {held}"),
+        (None, None) if row.update == UpdateRule::Rollout => newest += "; newer ones begin a rollout",
+        (None, None) => {}
     }
     newest
 }

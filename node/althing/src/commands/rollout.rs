@@ -43,6 +43,7 @@ async fn begin(at: &Paths, args: &RolloutArgs, out: &Out) -> Result<(), Failure>
     let by = match by {
         RolloutBy::Call => RolloutUnit::Call,
         RolloutBy::Caller => RolloutUnit::Caller,
+        RolloutBy::Group => RolloutUnit::Group,
     };
     let request = RolloutRequest { to, steps: steps.clone(), by, shadow: *shadow, cases };
     let status: RolloutStatus = client.ask(&path, &request).await?;
@@ -70,6 +71,9 @@ fn shown(status: &RolloutStatus) -> String {
     let mut told = format!("{}: the new version {}\n", status.agent, state(status));
     if let Some(reason) = &status.reason {
         told += &format!("why: {reason}\n");
+    }
+    if let Some(release) = &status.release {
+        told += &format!("release: {release}, which this node began to try by itself\n");
     }
     told += &versions(status);
     if status.state == RolloutState::Running {
@@ -134,6 +138,10 @@ fn state(status: &RolloutStatus) -> String {
         RolloutState::Running if status.shadow.as_ref().is_some_and(|shadow| shadow.running) => {
             "is given copies of all calls, and nobody hears what it answers".to_owned()
         }
+        // Those that gave it work before are divided too.
+        RolloutState::Running if status.by == RolloutUnit::Group => {
+            format!("has {} % of the groups", status.new.share_percent)
+        }
         RolloutState::Running => format!("has {} % of new {}", status.new.share_percent, status.by.words()),
         RolloutState::WentBack => "went back, and is not tried again".to_owned(),
         state => format!("was {}", state.words()),
@@ -184,6 +192,8 @@ mod tests {
         assert!(read(&["shop", "--to", "f", "--shadow"]).expect("it is read").begin.shadow);
         let begin = read(&["shop", "--to", "f", "--steps", "50,100", "--by", "caller"]).expect("it is read").begin;
         assert_eq!((begin.steps.as_slice(), begin.by), (&[50, 100][..], RolloutBy::Caller));
+        let by = read(&["shop", "--to", "f", "--by", "group"]).expect("it is read").begin.by;
+        assert_eq!(by, RolloutBy::Group);
         let shown = read(&["show", "shop"]).expect("it is read").work;
         assert!(matches!(shown, Some(RolloutWork::Show { agent }) if agent == "shop"));
         for words in [&["shop"][..], &["--to", "f"], &["shop", "--to", "f", "--steps", "0,100"], &["show"]] {
@@ -217,11 +227,13 @@ mod tests {
             cases: Some(RolloutCases { stable: 9, stable_wrong: 1, new: 9, new_wrong: 4 }),
             effects: vec![RolloutEffect { tool: "mail/send".to_owned(), calls: 4_711 }],
             went_back: Vec::new(),
+            release: Some("urn:althing:z1:shop 1.1.0".to_owned()),
         };
         let told = shown(&status);
         for words in [
             "shop: the new version went back, and is not tried again\n",
             "why: it is worse: 9 of its 9 calls\n",
+            "release: urn:althing:z1:shop 1.1.0, which",
             "1.0.0",
             "0123456789ab",
             "0 of 171",
@@ -238,6 +250,9 @@ mod tests {
         (status.state, status.reason, status.new.share_percent) = (RolloutState::Running, None, 5);
         let told = shown(&status);
         assert!(told.starts_with("shop: the new version has 5 % of new conversations\n"), "{told}");
+        let by_group = shown(&RolloutStatus { by: RolloutUnit::Group, ..status.clone() });
+        assert!(by_group.starts_with("shop: the new version has 5 % of the groups\n"), "{by_group}");
+        assert!(by_group.contains("steps: 5, 100 % of the groups; 9 calls"), "{by_group}");
         assert!(told.contains("steps: 5, 100 % of the conversations; 9 calls"), "{told}");
         let shadow = RolloutShadow {
             running: true,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use althing_api::{
     CallDoubt, CallOutcome, RestartRequest, ResumeRequest, SessionEntry, SessionList, SessionResumption, SessionRow,
-    SessionSteps, SessionTurn,
+    SessionSteps, SessionTurn, StoppedTurn,
 };
 use althing_store::file::read_text;
 
@@ -71,14 +71,14 @@ fn read(file: &Path) -> Result<CallOutcome, Failure> {
 
 fn listed(all: &SessionList) -> String {
     if all.sessions.is_empty() {
-        return "no turn here is journalled".to_owned();
+        return format!("no turn here is journalled{}", stopped(all));
     }
     let cells = |one: &SessionEntry| {
         let (rows, bytes) = (one.rows.to_string(), one.bytes.to_string());
         vec![one.task.clone(), one.agent.clone(), one.state.name().to_owned(), rows, bytes]
     };
     let rows: Vec<Vec<String>> = all.sessions.iter().map(cells).collect();
-    table(&["task", "agent", "state", "rows", "bytes"], &rows) + &doubtful(all)
+    table(&["task", "agent", "state", "rows", "bytes"], &rows) + &doubtful(all) + &stopped(all)
 }
 
 /// The turns of a task.
@@ -137,6 +137,24 @@ fn doubtful(all: &SessionList) -> String {
          `althing session resume TASK --done N FILE`  it was carried out, and FILE has its result\n  \
          `althing session resume TASK --again N`      it was not: make it again\n  \
          `althing session resume TASK --failed N`     tell the agent that it failed"
+    )
+}
+
+/// Which turns stopped, and how they go on; nothing where none did.
+fn stopped(all: &SessionList) -> String {
+    let line = |turn: &StoppedTurn| {
+        let StoppedTurn { task, agent, why, until_ms } = turn;
+        format!("  {task} of {agent}, until {}: {why}\n", date_time(*until_ms))
+    };
+    let lines: String = all.stopped.iter().map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "\nThese turns stopped when they were to go on, and their tasks failed. Each may still go on from one of its steps:\n\
+         {lines}Find the first step that is to count no more, then name it:\n  \
+         `althing session show TASK --steps`     which steps there are\n  \
+         `althing session resume TASK --from N`  those before N are told again, and the turn goes on anew from N"
     )
 }
 
@@ -233,7 +251,8 @@ mod tests {
 
     #[test]
     fn doubt_is_listed_with_what_to_do_about_it() {
-        assert_eq!(listed(&SessionList { sessions: Vec::new() }), "no turn here is journalled");
+        let none = SessionList { sessions: Vec::new(), stopped: Vec::new() };
+        assert_eq!(listed(&none), "no turn here is journalled");
         let well = SessionEntry {
             session: "00ff".to_owned(),
             task: "t-1".to_owned(),
@@ -244,15 +263,35 @@ mod tests {
             bytes: 812,
             doubts: Vec::new(),
         };
-        assert!(!listed(&SessionList { sessions: vec![well.clone()] }).contains("resume"));
+        let fine = SessionList { sessions: vec![well.clone()], ..none.clone() };
+        assert!(!listed(&fine).contains("resume"));
         let doubt = CallDoubt { step: 4, name: "bank/pay".to_owned(), since_ms: 3_661_000 };
         let told = listed(&SessionList {
             sessions: vec![SessionEntry { state: SessionCondition::InDoubt, doubts: vec![doubt], ..well }],
+            ..none.clone()
         });
         for words in
             ["in doubt", "step 4 of t-1 called bank/pay, since 1970-01-01T01:01:01Z", "--again N", "--done N FILE"]
         {
             assert!(told.contains(words), "{words} in {told}");
+        }
+        // A turn that stopped is told beside those, and where it is the only one.
+        let stop = StoppedTurn {
+            task: "t-2".to_owned(),
+            agent: "clerk".to_owned(),
+            why: "DIVERGED: step 3 is another".to_owned(),
+            until_ms: 3_661_000,
+        };
+        for list in [fine, none] {
+            let told = listed(&SessionList { stopped: vec![stop.clone()], ..list });
+            for words in [
+                "\nThese turns stopped",
+                "t-2 of clerk, until 1970-01-01T01:01:01Z: DIVERGED: step 3 is another\n",
+                "session show TASK --steps",
+                "session resume TASK --from N",
+            ] {
+                assert!(told.contains(words), "{words} in {told}");
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `althing status`, `ps`, `peers`, `describe`, `id`.
 
 use althing_api::{
-    AgentEntries, GovernanceTotals, HealthStatus, LayerStatus, MachineStatus, NodeStatus, OsiLayer, OsiModel, PeerList,
-    PeerStatus, ReachStatus, SessionTotals, VerificationTotals,
+    AgentEntries, GovernanceTotals, HealthStatus, HealthWord, LayerStatus, MachineStatus, NodeStatus, OsiLayer,
+    OsiModel, PeerList, PeerStatus, ReachStatus, SessionTotals, VerificationTotals,
 };
 use althing_node::{Owner, owner};
 use althing_protocol::SecretKey;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::commands::agent::escape;
 use crate::commands::panes::{findings, last_words, panes, refusals};
-use crate::commands::{Out, short, table, text};
+use crate::commands::{Out, counted, short, table, text};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::ports;
@@ -40,8 +40,10 @@ pub async fn status(at: &Paths, out: &Out) -> Result<(), Failure> {
 fn layers(layers: &LayerStatus) -> Vec<String> {
     let (l1, l2, l3) = (&layers.l1_execution, &layers.l2_communication, &layers.l3_discovery);
     let mut lines = vec![format!(
-        "L1 execution      {} agents, {} turns running, {} reservations held",
-        l1.agents, l1.turns, l1.reserved
+        "L1 execution      {}, {} running, {} held",
+        counted(l1.agents, "agent"),
+        counted(l1.turns, "turn"),
+        counted(l1.reserved, "reservation")
     )];
     if let Some(MachineStatus { grade, real_time, wake_up_us: wake }) = &l1.machine {
         lines.push(format!(
@@ -49,21 +51,29 @@ fn layers(layers: &LayerStatus) -> Vec<String> {
             wake.p99, wake.p999
         ));
     }
-    lines.push(format!("L2 communication  {} peers, {} streams refused", l2.peers, l2.streams_refused));
+    let (peers, streams) = (counted(l2.peers, "peer"), counted(l2.streams_refused, "stream"));
+    lines.push(format!("L2 communication  {peers}, {streams} refused"));
     lines.push(format!("reached           {}", reached(&l2.reach)));
     let table = &l2.table;
     lines.push(format!(
-        "table             {} nodes; keeps {} values and {} provider records for others, {} refused",
-        table.nodes, table.values, table.providers, table.refused
+        "table             {}; keeps {} and {} for others, {} refused",
+        counted(table.nodes, "node"),
+        counted(table.values, "value"),
+        counted(table.providers, "provider record"),
+        table.refused
     ));
-    lines.push(format!("L3 discovery      {} nodes, {} agents, {} refused", l3.nodes, l3.agents, l3.refused));
-    lines.push(format!("calls             {} tasks running", layers.calls.live_tasks));
+    let (nodes, agents) = (counted(l3.nodes, "node"), counted(l3.agents, "agent"));
+    lines.push(format!("L3 discovery      {nodes}, {agents}, {} refused", l3.refused));
+    lines.push(format!("calls             {} running", counted(layers.calls.live_tasks, "task")));
     lines.extend(sessions(layers.l4_session));
     let l5 = &layers.l5_coordination;
     if l5.groups != 0 {
         lines.push(format!(
-            "L5 coordination   {} groups, {} led here, {} without a leader; {} of their tasks here",
-            l5.groups, l5.led, l5.without_leader, l5.tasks
+            "L5 coordination   {}, {} led here, {} without a leader; {} of their tasks here",
+            counted(l5.groups, "group"),
+            l5.led,
+            l5.without_leader,
+            l5.tasks
         ));
     }
     lines.extend(verification(layers.l6_verification));
@@ -76,19 +86,20 @@ fn layers(layers: &LayerStatus) -> Vec<String> {
 fn verification(totals: VerificationTotals) -> Option<String> {
     let VerificationTotals { silent, refused } = totals;
     (silent + refused != 0).then(|| {
-        format!(
-            "L6 verification   {silent} turns may have failed in silence, {refused} answers or outputs were refused: \
-             `althing ps`"
-        )
+        let turns = counted(silent, "turn");
+        let answers = match refused {
+            1 => "1 answer or output was".to_owned(),
+            refused => format!("{refused} answers or outputs were"),
+        };
+        format!("L6 verification   {turns} may have failed in silence, {answers} refused: `althing ps`")
     })
 }
 
 /// The words of the layers, and who says more.
 fn health(of: &HealthStatus) -> String {
-    let HealthStatus { l1, l2, l3, l4, l5, l6, l7 } = of;
-    let words = [l1, l2, l3, l4, l5, l6, l7];
-    let each: Vec<String> = words.iter().enumerate().map(|(place, word)| format!("L{} {word}", place + 1)).collect();
-    let more = if words.iter().any(|word| *word == "wrong") { "; `althing doctor` says what is wrong" } else { "" };
+    let words = of.words();
+    let each: Vec<String> = (1..=7_u8).zip(words).map(|(layer, word)| format!("L{layer} {}", word.name())).collect();
+    let more = if words.contains(&HealthWord::Wrong) { "; `althing doctor` says what is wrong" } else { "" };
     format!("health            {}{more}", each.join(", "))
 }
 
@@ -98,10 +109,12 @@ fn governance(totals: &GovernanceTotals) -> String {
     let decides = if policy.is_some() { "policies and contracts decide" } else { "contracts decide, no policies" };
     let waits = match pending {
         0 => "nothing waits for people".to_owned(),
+        1 => "1 call waits for people: `althing pending` shows it".to_owned(),
         calls => format!("{calls} calls wait for people: `althing pending` shows them"),
     };
     let log = match audit_failure {
         Some(_) => "nothing can be recorded: `althing doctor` tells why".to_owned(),
+        None if *audit_entries == 1 => "1 entry in the audit log".to_owned(),
         None => format!("{audit_entries} entries in the audit log"),
     };
     format!("L7 governance     {decides}; {log}; {waits}")
@@ -109,12 +122,14 @@ fn governance(totals: &GovernanceTotals) -> String {
 
 /// The journals of this node, if it has any.
 fn sessions(totals: SessionTotals) -> Option<String> {
-    let SessionTotals { sessions, in_doubt } = totals;
-    let told = match in_doubt {
-        0 => String::new(),
-        _ => format!(", {in_doubt} in doubt: `althing session list` tells of what"),
+    let SessionTotals { sessions, in_doubt, stopped } = totals;
+    let told = match (in_doubt, stopped) {
+        (0, 0) => String::new(),
+        (_, 0) => format!(", {in_doubt} in doubt: `althing session list` tells of what"),
+        (0, _) => format!(", {stopped} stopped: `althing session list` tells why"),
+        _ => format!(", {in_doubt} in doubt, {stopped} stopped: `althing session list` tells of what, and why"),
     };
-    (sessions != 0).then(|| format!("L4 session        {sessions} turns journalled{told}"))
+    (sessions != 0 || stopped != 0).then(|| format!("L4 session        {} journalled{told}", counted(sessions, "turn")))
 }
 
 /// Lists the agents of this node, class by class, what their programs were refused, and what those said last that do not run.
@@ -221,6 +236,8 @@ mod tests {
         let well =
             "L7 governance     contracts decide, no policies; 3 entries in the audit log; nothing waits for people";
         assert_eq!(governance(&totals), well);
+        let one = governance(&GovernanceTotals { pending: 1, audit_entries: 1, ..totals.clone() });
+        assert!(one.contains("1 entry in the audit log; 1 call waits for people"), "{one}");
         totals = GovernanceTotals { policy: Some("0a".to_owned()), pending: 2, ..totals };
         totals.audit_failure = Some("full".to_owned());
         let ill = "L7 governance     policies and contracts decide; nothing can be recorded: `althing doctor` tells why; 2 \
@@ -230,20 +247,27 @@ mod tests {
 
     #[test]
     fn each_layer_has_its_word() {
-        let words = HealthStatus { l1: "well".to_owned(), l6: "wrong".to_owned(), ..HealthStatus::default() };
+        let words = HealthStatus { l1: HealthWord::Well, l6: HealthWord::Wrong, ..HealthStatus::default() };
         let told = health(&words);
         assert!(told.contains("L1 well") && told.contains("L6 wrong") && told.contains("doctor"), "{told}");
         assert_eq!(verification(VerificationTotals::default()), None);
         let found = verification(VerificationTotals { silent: 1, refused: 2 }).expect("something was found");
-        assert!(found.contains("1 turns") && found.contains("2 answers"), "{found}");
+        assert!(found.contains("1 turn may") && found.contains("2 answers or outputs were"), "{found}");
+        let one = verification(VerificationTotals { silent: 0, refused: 1 }).expect("something was found");
+        assert!(one.contains("0 turns may") && one.contains("1 answer or output was refused"), "{one}");
     }
 
     #[test]
     fn journals_are_told_where_there_are_any_and_doubt_with_the_command_that_shows_it() {
-        let told = |all, in_doubt| sessions(SessionTotals { sessions: all, in_doubt });
-        assert_eq!(told(0, 0), None);
-        assert_eq!(told(2, 0).as_deref(), Some("L4 session        2 turns journalled"));
+        let told = |all, in_doubt, stopped| sessions(SessionTotals { sessions: all, in_doubt, stopped });
+        assert_eq!(told(0, 0, 0), None);
+        assert_eq!(told(2, 0, 0).as_deref(), Some("L4 session        2 turns journalled"));
+        assert_eq!(told(1, 0, 0).as_deref(), Some("L4 session        1 turn journalled"));
         let doubtful = "L4 session        2 turns journalled, 1 in doubt: `althing session list` tells of what";
-        assert_eq!(told(2, 1).as_deref(), Some(doubtful));
+        assert_eq!(told(2, 1, 0).as_deref(), Some(doubtful));
+        let stopped = "L4 session        0 turns journalled, 3 stopped: `althing session list` tells why";
+        assert_eq!(told(0, 0, 3).as_deref(), Some(stopped));
+        let both = told(2, 1, 3).expect("there are some");
+        assert!(both.contains("1 in doubt, 3 stopped: `althing session list`"), "{both}");
     }
 }

@@ -20,21 +20,31 @@ pub async fn run(at: &Paths, stop: &Stop, out: &Out) -> Result<(), Failure> {
 /// What somebody agrees to.
 fn order(request: &StopRequest) -> String {
     let who = request.agent.as_deref().unwrap_or("every agent of this owner");
-    let revoked = if request.revoke { ", and the nodes of others refuse it from then on" } else { "" };
+    let revoked = if request.revoke { ", and the nodes of others will refuse it from then on" } else { "" };
     format!(
-        "{who} has no effect any more, on any node of this owner that is connected{revoked}. Adding it again starts it"
+        "{who} will have no effect any more, on any node of this owner that is connected{revoked}. Removing it and adding \
+         its file again starts it"
     )
 }
 
 fn stopped(reply: &StopReply) -> String {
-    let StopReply { agent, revoked, known, nodes } = reply;
+    let StopReply { agent, revoked, known, nodes, questions } = reply;
     let who = agent.as_deref().unwrap_or("every agent of this owner");
-    let mut lines = format!("{who} is stopped\n");
-    if !known {
-        lines += "no node is known that has it: check the name (`althing agent list`)\n";
-    }
+    let mut lines = if *known {
+        format!("{who} is stopped\n")
+    } else {
+        format!(
+            "no node is known that has {who}: check the name (`althing agent list`). The order is given all the same, \
+             and holds on each node of this owner that has it\n"
+        )
+    };
     if *revoked {
         lines += "the nodes of others refuse it\n";
+    }
+    match questions {
+        0 => {}
+        1 => lines += "1 question to people is over with that\n",
+        more => lines += &format!("{more} questions to people are over with that\n"),
     }
     for StopNode { node, why } in nodes {
         let heard = why.as_ref().map_or_else(|| "heard of it".to_owned(), |why| format!("did not hear of it: {why}"));
@@ -55,12 +65,19 @@ mod tests {
         let all = order(&StopRequest { agent: None, revoke: true });
         assert!(all.starts_with("every agent of this owner") && all.contains("refuse it"), "{all}");
         let one = order(&StopRequest { agent: Some("clerk".to_owned()), revoke: false });
-        assert!(one.starts_with("clerk has no effect") && !one.contains("refuse"), "{one}");
+        assert!(one.starts_with("clerk will have no effect") && !one.contains("refuse"), "{one}");
         let missed = StopNode { node: "did:n".to_owned(), why: Some("timed out".to_owned()) };
-        let mut reply = StopReply { agent: Some("clerk".to_owned()), revoked: true, known: true, nodes: vec![missed] };
-        let told = "clerk is stopped\nthe nodes of others refuse it\ndid:n  did not hear of it: timed out\n";
+        let (agent, nodes) = (Some("clerk".to_owned()), vec![missed]);
+        let mut reply = StopReply { agent, revoked: true, known: true, nodes, questions: 2 };
+        let told = "clerk is stopped\nthe nodes of others refuse it\n\
+                    2 questions to people are over with that\ndid:n  did not hear of it: timed out\n";
         assert_eq!(stopped(&reply), told);
-        reply = StopReply { revoked: false, known: false, nodes: Vec::new(), ..reply };
-        assert!(stopped(&reply).contains("check the name") && stopped(&reply).contains("no other node"), "{reply:?}");
+        reply = StopReply { revoked: false, known: false, nodes: Vec::new(), questions: 1, ..reply };
+        assert!(stopped(&reply).contains("1 question to people is over"), "{reply:?}");
+        reply = StopReply { questions: 0, ..reply };
+        let told = stopped(&reply);
+        let check = "no node is known that has clerk: check the name";
+        assert!(told.starts_with(check) && told.contains("no other node"), "{told}");
+        assert!(!told.contains("is stopped") && !told.contains("question"), "{told}");
     }
 }

@@ -100,13 +100,17 @@ fn title(status: &NodeStatus) -> String {
         0 => String::new(),
         turns => format!("  in doubt {turns}"),
     };
+    let stopped = match status.layers.l4_session.stopped {
+        0 => String::new(),
+        turns => format!("  stopped {turns}"),
+    };
     let waits = match status.layers.l7_governance.pending {
         0 => String::new(),
         calls => format!("  waiting for people {calls}"),
     };
     let promised: Vec<String> = l1.promised.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
     format!(
-        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}{doubt}{waits}",
+        "grade {}  agents {}  turns {}  promised {}  reserved {}  peers {}{doubt}{stopped}{waits}",
         l1.machine.as_ref().map(|machine| machine.grade.to_string()).unwrap_or_default(),
         l1.agents,
         l1.turns,
@@ -201,7 +205,7 @@ mod tests {
                 },
                 l3_discovery: DiscoveryStatus { nodes: 1, agents: 3, dial_targets: 0, refused: 0 },
                 calls: CallStatus { live_tasks: 0 },
-                l4_session: SessionTotals { sessions: 1, in_doubt: 1 },
+                l4_session: SessionTotals { sessions: 1, in_doubt: 1, stopped: 0 },
                 l5_coordination: GroupTotals { groups: 1, led: 1, without_leader: 0, tasks: 0 },
                 l6_verification: VerificationTotals::default(),
                 l7_governance: GovernanceTotals { policy: None, pending: 1, audit_entries: 0, audit_failure: None },

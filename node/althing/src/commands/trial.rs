@@ -35,6 +35,7 @@ pub async fn test(at: &Paths, test: &Test, out: &Out) -> Result<(), Failure> {
         scorer: Some(test.scorer.clone()),
         floor: test.floor,
         live: test.live.then(|| LiveTest { test_servers: test.test_server.clone() }),
+        effects_elsewhere: test.yes,
         junit: test.junit.is_some(),
     };
     let asked = at.connect().await?.ask("/tests", &request).await;
@@ -84,7 +85,8 @@ pub async fn case(at: &Paths, case: &Case, out: &Out) -> Result<(), Failure> {
         None => out.show(&made, |made| made.case.clone()),
         Some(file) => {
             let count = append(file, &made.case)?;
-            out.show(&made, |_| format!("{} has {count} cases now", file.display()));
+            let cases = if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
+            out.show(&made, |_| format!("{} has {cases} now", file.display()));
         }
     }
     if !made.recorded && !out.json {

@@ -125,8 +125,8 @@ fn configure(at: &Paths, up: &Up) -> Result<Config, Failure> {
     if let Some(file) = &up.network_key {
         config.network_key.clone_from(file);
     }
-    if let Some(profile) = &up.profile {
-        config.profile.clone_from(profile);
+    if let Some(profile) = up.profile {
+        config.profile = profile;
     }
     if up.introduce {
         config.introduce.enabled = true;

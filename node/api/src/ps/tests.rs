@@ -150,3 +150,12 @@ fn a_state_has_one_word() {
         assert_eq!(state.name(), word);
     }
 }
+
+#[test]
+fn a_tool_server_that_does_not_answer_is_told_and_none_that_does() {
+    let absence = ToolServerAbsence { server: "maps".to_owned(), why: "it did not answer within 20 s".to_owned() };
+    let told = serde_json::to_value(AgentInstance { tools_away: vec![absence], ..bare() }).expect("JSON");
+    let expected = serde_json::json!([{ "server": "maps", "why": "it did not answer within 20 s" }]);
+    assert_eq!(told["toolsAway"], expected);
+    assert!(serde_json::to_value(bare()).expect("JSON").get("toolsAway").is_none());
+}

@@ -71,6 +71,9 @@ fn status() -> InstallStatus {
         quarantined: None,
         named: None,
         passed_to: None,
+        update: UpdateRule::Asked,
+        tried: None,
+        held: None,
     }
 }
 
@@ -199,7 +202,7 @@ fn what_was_installed_is_told_with_what_became_of_it() {
     let begun = r#"{"name":"echo","agent":"urn:p:echo","version":"1.0.0","range":"^1","registry":"http://r/","#;
     let plain = concat!(
         r#""newest":"1.2.0","why":null,"passedOver":[],"revoked":null,"yanked":null,"quarantined":null,"#,
-        r#""named":null,"passedTo":null"#,
+        r#""named":null,"passedTo":null,"update":"asked","tried":null,"held":null"#,
     );
     let bad = InstallStatus {
         newest: None,
@@ -210,11 +213,15 @@ fn what_was_installed_is_told_with_what_became_of_it() {
         quarantined: Some(own("it hurts")),
         named: Some(own("example.org/echo")),
         passed_to: Some(own("urn:q")),
+        update: UpdateRule::Rollout,
+        tried: Some(own("1.2.0")),
+        held: Some(own("1.3.0: it may do more")),
         ..status()
     };
     let told = concat!(
         r#""newest":null,"why":"nobody answers","passedOver":["1.3.0 is yanked"],"revoked":"it leaks","yanked":"","#,
-        r#""quarantined":"it hurts","named":"example.org/echo","passedTo":"urn:q""#,
+        r#""quarantined":"it hurts","named":"example.org/echo","passedTo":"urn:q","#,
+        r#""update":"rollout","tried":"1.2.0","held":"1.3.0: it may do more""#,
     );
     let list = InstallList { installed: vec![status(), bad] };
     assert_json(&list, &format!(r#"{{"installed":[{begun}{plain}}},{begun}{told}}}]}}"#));

@@ -76,7 +76,7 @@ fn an_agent_that_its_owner_stopped_gets_no_message_in_any_version() {
     let contracts = contracts(Some(Arc::new(Old)));
     let halted = agent(FRIEND, "halted");
     for version in [None, Some("2.0.0")] {
-        let message = OutgoingRequest::Message { agent: &halted, version, principals: &[], label: None };
+        let message = OutgoingRequest::Message { agent: &halted, version, principals: &[], label: None, content: None };
         let refused = refusal(decided(contracts.decide(&message))).expect("it is refused");
         assert_eq!(refused, (Refusal::AgentRevoked, "halted was stopped by its owner".to_owned()));
     }
@@ -173,7 +173,8 @@ fn who_asks_for_an_agent_is_decided_by_what_binds_them() {
 fn what_was_taken_back_is_not_called_and_its_absence_is_explained() {
     let message = |contracts: &ByContract, version: Option<&str>| {
         let agent = &agent(FRIEND, "echo");
-        refusal(decided(contracts.decide(&OutgoingRequest::Message { agent, version, principals: &[], label: None })))
+        let message = OutgoingRequest::Message { agent, version, principals: &[], label: None, content: None };
+        refusal(decided(contracts.decide(&message)))
     };
     let absent = |contracts: &ByContract, names: &[&str]| {
         let agents: Vec<AgentId> = names.iter().map(|name| agent(FRIEND, name)).collect();

@@ -2,15 +2,21 @@
 //! is followed is decided in [`crate::machine::redirects`], and by L4 which home of a task is believed.
 
 use std::collections::VecDeque;
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard};
 
 use althing_call::{OperationError, Redirect, Refusal, Reply, traced};
 use althing_communication::CallError;
+use althing_discovery::Discovery;
 use althing_protocol::PublicKey;
-use althing_session::MoveError;
+use althing_session::{MoveError, Remote};
 
-use super::{Call, Calls, SendError};
+use super::host_calls::{Call, HostCalls, SendError};
+use super::host_verdicts::HostVerdicts;
 use crate::machine::redirects::{NO_REDIRECT, RedirectError, RedirectPath, Redirects};
+use crate::target::Finder;
+
+/// What is said of the host that did what it was asked for.
+const ANSWERED: &str = "answered";
 
 /// Why no host answered.
 pub(super) enum Unanswered {
@@ -20,9 +26,22 @@ pub(super) enum Unanswered {
     Unreached(Option<CallError>),
 }
 
+/// What a call needs on its way: who has hosts answer it, and what says to which others it may go.
+#[derive(Clone, Copy)]
+pub(super) struct AttemptPorts<'a> {
+    pub hosts: &'a HostCalls,
+    pub discovery: &'a Discovery,
+    /// Where tasks are.
+    pub remote: &'a Remote,
+    /// Which hosts this node's owner permits.
+    pub finder: &'a Finder,
+    /// Where calls were redirected.
+    pub redirects: &'a Mutex<Redirects>,
+}
+
 /// One call on its way to a host that answers it.
 pub(super) struct HostAttempts<'a> {
-    calls: &'a Calls,
+    ports: AttemptPorts<'a>,
     call: &'a Call,
     /// Whether it sends a message that begins a task: nothing else is redirected.
     begins: bool,
@@ -31,27 +50,40 @@ pub(super) struct HostAttempts<'a> {
     /// What the node said that was asked for a task first and does not host the agent: the other hosts are asked then.
     absent: Option<OperationError>,
     path: RedirectPath,
+    /// What became of each host.
+    verdicts: HostVerdicts,
 }
 
 impl<'a> HostAttempts<'a> {
-    pub(super) fn new(calls: &'a Calls, call: &'a Call) -> HostAttempts<'a> {
+    pub(super) fn new(ports: AttemptPorts<'a>, call: &'a Call, verdicts: HostVerdicts) -> HostAttempts<'a> {
         let begins = call.request.operation().is_message() && call.request.request.params.task_id().is_none();
-        HostAttempts { calls, call, begins, is_bound: false, absent: None, path: RedirectPath::default() }
+        HostAttempts { ports, call, begins, is_bound: false, absent: None, path: RedirectPath::default(), verdicts }
+    }
+
+    /// Asks `hosts`, as [`HostAttempts::attempt`], and says on the span of the call what became of each.
+    pub(super) async fn ask(mut self, hosts: Vec<PublicKey>) -> Result<Reply, Unanswered> {
+        let answered = self.attempt(hosts).await;
+        self.verdicts.record();
+        answered
     }
 
     /// Asks `hosts` in their order, the one to which the agent's calls were redirected last before the others. The next one is
     /// asked where the one before could not be reached, and another one where it redirects the call.
-    pub(super) async fn ask(mut self, mut hosts: Vec<PublicKey>) -> Result<Reply, Unanswered> {
+    async fn attempt(&mut self, mut hosts: Vec<PublicKey>) -> Result<Reply, Unanswered> {
         if self.begins {
             self.redirects().order(&self.call.agent, &mut hosts);
         }
         let mut hosts = VecDeque::from(hosts);
         let mut failed = None;
         while let Some(node) = hosts.pop_front() {
-            let refused = match self.calls.ask_host(node, self.call).await {
-                Ok(reply) => return Ok(reply),
+            let refused = match self.ports.hosts.ask_host(node, self.call).await {
+                Ok(reply) => {
+                    self.verdicts.note(node, ANSWERED);
+                    return Ok(reply);
+                }
                 // Nothing was sent: another host can be tried.
                 Err(SendError::Call(error @ CallError::Unreachable { .. })) => {
+                    self.verdicts.note(node, "not reached");
                     self.path.mark_unreachable(node);
                     self.redirects().forget(&self.call.agent, node);
                     failed = Some(error);
@@ -59,6 +91,7 @@ impl<'a> HostAttempts<'a> {
                 }
                 Err(error) => OperationError::from(error),
             };
+            self.verdicts.note(node, verdict(&refused.refusal));
             let redirect = match refused.refusal {
                 Refusal::Redirected { member, fence } if self.begins => Redirect { member, fence },
                 Refusal::TaskMoved { proof } => {
@@ -108,10 +141,10 @@ impl<'a> HostAttempts<'a> {
             return;
         }
         self.absent = Some(refused);
-        let (shared, agent, request) = (&self.calls.shared, &self.call.agent, &self.call.request);
-        let mut others = shared.discovery.search_other_hosts(agent, node).await;
+        let (ports, agent, request) = (self.ports, &self.call.agent, &self.call.request);
+        let mut others = ports.discovery.search_other_hosts(agent, node).await;
         if request.operation().is_message() {
-            others = shared.finder.permitted(agent, others, &request.metadata).await.unwrap_or_default();
+            others = ports.finder.permitted(agent, others, request).await.unwrap_or_default();
         }
         others.retain(|host| !hosts.contains(host) && !self.path.failed(host));
         hosts.extend(others);
@@ -119,12 +152,15 @@ impl<'a> HostAttempts<'a> {
 
     /// Falls back to the first redirecting host, with redirects forbidden, when no target accepted the call; `lost` says why. The
     /// caller may reach other hosts than that one does, and each host has rules of its own.
-    async fn fall_back_to_first(&self, lost: OperationError) -> Result<Reply, Unanswered> {
+    async fn fall_back_to_first(&mut self, lost: OperationError) -> Result<Reply, Unanswered> {
         let Some(first) = self.path.first() else { return Err(Unanswered::Refused(lost)) };
         let mut call = Call { agent: self.call.agent.clone(), request: self.call.request.clone() };
         call.request.metadata.extensions.push(NO_REDIRECT.to_owned());
-        match self.calls.ask_host(first, &call).await {
-            Ok(reply) => Ok(reply),
+        match self.ports.hosts.ask_host(first, &call).await {
+            Ok(reply) => {
+                self.verdicts.note(first, ANSWERED);
+                Ok(reply)
+            }
             Err(SendError::Call(CallError::Unreachable { .. })) => Err(Unanswered::Refused(lost)),
             Err(error) => {
                 let refused = OperationError::from(error);
@@ -136,11 +172,11 @@ impl<'a> HostAttempts<'a> {
 
     /// The host that is asked next, since `from` redirected the call. A new frame is signed for it.
     async fn follow(&mut self, from: PublicKey, redirect: Redirect) -> Result<PublicKey, OperationError> {
-        let (shared, agent) = (&self.calls.shared, &self.call.agent);
+        let (ports, agent) = (self.ports, &self.call.agent);
         let next = self.redirects().update(agent, from, redirect, &self.path);
-        let is_host = shared.discovery.search_host(agent, next).await;
+        let is_host = ports.discovery.search_host(agent, next).await;
         self.path.follow(from, next, is_host).map_err(|error| lost(from, next, error))?;
-        shared.finder.permitted(agent, vec![next], &self.call.request.metadata).await?;
+        ports.finder.permitted(agent, vec![next], &self.call.request).await?;
         self.redirects().note(agent, redirect);
         // The span of the call names the node that served it; this one, who redirected it.
         let span = traced::redirect(&from, redirect.fence, &self.call.request.binding_hash);
@@ -151,21 +187,32 @@ impl<'a> HostAttempts<'a> {
     /// The node that is asked next, since `from` proved that it handed the task over. A new frame is signed for it, and it is
     /// asked first for that task from then on.
     async fn follow_task(&mut self, from: PublicKey, proof: &str) -> Result<PublicKey, OperationError> {
-        let (shared, agent, request) = (&self.calls.shared, &self.call.agent, &self.call.request);
-        let home = shared.remote.moved(agent, request.request.params.task_id(), from, proof);
+        let (ports, agent, request) = (self.ports, &self.call.agent, &self.call.request);
+        let home = ports.remote.moved(agent, request.request.params.task_id(), from, proof);
         let home = home.map_err(|why| unproven(from, &why))?;
-        let is_host = shared.discovery.search_host(agent, home.node).await;
+        let is_host = ports.discovery.search_host(agent, home.node).await;
         self.path.move_on(from, home.node, is_host).map_err(|error| lost(from, home.node, error))?;
         if request.operation().is_message() {
-            shared.finder.permitted(agent, vec![home.node], &request.metadata).await?;
+            ports.finder.permitted(agent, vec![home.node], request).await?;
         }
-        shared.remote.follow(agent, &home).await;
+        ports.remote.follow(agent, &home).await;
         self.is_bound = true;
         Ok(home.node)
     }
 
     fn redirects(&self) -> MutexGuard<'a, Redirects> {
-        self.calls.shared.redirects.lock().expect("no holder of the redirects panics")
+        self.ports.redirects.lock().expect("no holder of the redirects panics")
+    }
+}
+
+/// What is said of a host that did not do what it was asked for.
+fn verdict(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Redirected { .. } => "redirected the call",
+        Refusal::TaskMoved { .. } => "handed the task over",
+        Refusal::AgentNotHere => "does not host the agent",
+        Refusal::TaskNotFound => "does not have the task",
+        _ => "refused the call",
     }
 }
 

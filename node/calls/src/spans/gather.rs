@@ -11,6 +11,8 @@ use althing_discovery::Discovery;
 use althing_failure::{CallStep, Remedy};
 use althing_protocol::PublicKey;
 use opentelemetry::trace::TraceId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::outgoing::Calls;
 use crate::spans::ring::SpanRing;
@@ -20,7 +22,7 @@ use crate::spans::span::{Span, Summary};
 /// Nodes that are asked for one trace.
 const NODES_MAX: usize = 32;
 /// How long a node may take to answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Traces that a beginning may stand for, in an error.
 const ALIKE_MAX: usize = 4;
 /// Characters that name a trace at least.
@@ -170,46 +172,50 @@ impl Traces {
     }
 
     /// Whether a node has proven that it is this node's owner's.
-    pub(super) fn is_own(&self, node: PublicKey) -> bool {
+    fn is_own(&self, node: PublicKey) -> bool {
         let caller = Caller { node, owner: self.communication.owner(node) };
         self.decide.decide_incoming(&IncomingRequest::plain(Service::Traces, &caller)).allows_at_once()
     }
 
     async fn ask(&self, node: PublicKey, trace: TraceId) -> Result<Told, String> {
-        let late = |_| format!("it did not answer within {} s", PATIENCE.as_secs());
-        let request = || {
-            let question = Question { trace: trace.to_string() };
-            let body = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
-            Ok::<Request, String>(Request { deadline: Some(PATIENCE), ..Request::new(SPANS, body) })
-        };
-        let body = tokio::time::timeout(PATIENCE, self.call(node, request)).await.map_err(late)??;
-        // The owner is known since the stream was opened. What others say of a trace is not believed.
-        if !self.is_own(node) {
-            return Err("it is another owner's, so what it says is not taken".to_owned());
-        }
-        if body.len() > SPANS_BYTES_MAX + 1_024 {
-            return Err(format!("its answer has more than {SPANS_BYTES_MAX} bytes"));
-        }
-        let mut told: Told =
-            serde_json::from_slice(&body).map_err(|error| format!("its answer is no list: {error}"))?;
         let name = trace.to_string();
+        let mut told: Told = self.told_by(node, (SPANS, &Question { trace: name.clone() }), SPANS_BYTES_MAX).await?;
         told.spans.retain(|span| span.is_of(&name));
         told.spans.truncate(SPANS_MAX);
         Ok(told)
     }
 
-    /// Asks a node; it is connected to again where it was not.
-    pub(super) async fn call(
+    /// What a node of the owner says to a question, in an answer of about that many bytes at most; or why nothing, in words for a
+    /// person.
+    pub(super) async fn told_by<A: DeserializeOwned>(
         &self,
         node: PublicKey,
-        request: impl Fn() -> Result<Request, String>,
-    ) -> Result<Vec<u8>, String> {
-        let first = self.communication.call(node, TRACE, request()?).await;
+        (operation, question): (&'static str, &impl Serialize),
+        bytes_max: usize,
+    ) -> Result<A, String> {
+        let late = |_| format!("it did not answer within {} s", PATIENCE.as_secs());
+        let body = serde_json::to_vec(question).map_err(|error| error.to_string())?;
+        let request = || Request { deadline: Some(PATIENCE), ..Request::new(operation, body.clone()) };
+        let body = tokio::time::timeout(PATIENCE, self.call(node, request)).await.map_err(late)??;
+        // The owner is known since the stream was opened. What others say is not believed.
+        if !self.is_own(node) {
+            return Err("it is another owner's, so what it says is not taken".to_owned());
+        }
+        // Beside what is told an answer has members of its own.
+        if body.len() > bytes_max + 1_024 {
+            return Err(format!("its answer has more than {bytes_max} bytes"));
+        }
+        serde_json::from_slice(&body).map_err(|_| "its answer is none to that question".to_owned())
+    }
+
+    /// Asks a node; it is connected to again where it was not.
+    async fn call(&self, node: PublicKey, request: impl Fn() -> Request) -> Result<Vec<u8>, String> {
+        let first = self.communication.call(node, TRACE, request()).await;
         let answer = match first {
             Err(CallError::Unreachable { reason: OpenError::NotConnected, .. })
                 if self.discovery.reconnect(node).await =>
             {
-                self.communication.call(node, TRACE, request()?).await
+                self.communication.call(node, TRACE, request()).await
             }
             answer => answer,
         };

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use althing_communication::Request;
 use althing_protocol::{AgentId, PublicKey};
 use althing_session::{RunRecord, StepsError};
 
-use crate::spans::gather::{PATIENCE, Traces};
+use crate::spans::gather::Traces;
 use crate::spans::run_wire::{RUNS, RUNS_BYTES_MAX, RunsAnswer, RunsQuestion, is_shown, is_task};
 
 /// Tasks that are followed.
@@ -131,21 +130,8 @@ impl Traces {
 
     /// What another node of the owner keeps of a task.
     async fn runs_of(&self, node: PublicKey, task: &str) -> Result<RunsAnswer, String> {
-        let late = |_| format!("it did not answer within {} s", PATIENCE.as_secs());
-        let request = || {
-            let question = RunsQuestion { task: task.to_owned() };
-            let body = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
-            Ok::<Request, String>(Request { deadline: Some(PATIENCE), ..Request::new(RUNS, body) })
-        };
-        let body = tokio::time::timeout(PATIENCE, self.call(node, request)).await.map_err(late)??;
-        if !self.is_own(node) {
-            return Err("it is another owner's, so what it says is not taken".to_owned());
-        }
-        if body.len() > RUNS_BYTES_MAX {
-            return Err(format!("its answer has more than {RUNS_BYTES_MAX} bytes"));
-        }
-        let read = serde_json::from_slice(&body);
-        let answer: RunsAnswer = read.map_err(|_| "its answer is no list of turns".to_owned())?;
+        let question = RunsQuestion { task: task.to_owned() };
+        let answer: RunsAnswer = self.told_by(node, (RUNS, &question), RUNS_BYTES_MAX).await?;
         if !is_shown(&answer) {
             return Err("its answer has signs that cannot be shown".to_owned());
         }

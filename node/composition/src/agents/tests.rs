@@ -83,7 +83,7 @@ async fn started_on(folder: &Path, store: Arc<dyn Store>) -> (Node, watch::Sende
         spans: Arc::default(),
     };
     let config = NodeConfig { data: Some(folder.to_owned()), ..NodeConfig::default() };
-    (Node::assemble(key, config, ports, None).await.expect("it starts"), sender)
+    (Box::pin(Node::assemble(key, config, ports, None)).await.expect("it starts"), sender)
 }
 
 /// Numbers that differ with each draw.

@@ -1,10 +1,14 @@
 //! An agent whose calls are divided between versions, in memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::{Digest, digest};
 use althing_verification::machine::rollout::{Call, Phase, Route, Ticket, Versions};
+
+use super::jobs::Jobs;
+use super::open_decision::OpenDecision;
+use super::origin::Origin;
 
 /// Calls that are under way and will be counted; of more, those are not counted that began first.
 const TICKETS_MAX: usize = 8_192;
@@ -35,21 +39,49 @@ pub(super) struct AgentRollout {
     state: Mutex<State>,
 }
 
+/// A conversation of which it is being written how it began: another call in it begins no other one meanwhile.
+pub(super) struct FreshConversation<'a> {
+    divided: &'a AgentRollout,
+    conversation: Vec<u8>,
+}
+
+impl Drop for FreshConversation<'_> {
+    fn drop(&mut self) {
+        self.divided.state().fresh.remove(&self.conversation);
+    }
+}
+
+/// A call that is under way.
+struct OpenCall {
+    tickets: Tickets,
+    version: Arc<str>,
+    /// Its number in the order in which they were given out.
+    number: u64,
+}
+
 struct State {
     versions: Versions,
     /// What the files of the versions say that they are.
     names: BTreeMap<Digest, Arc<str>>,
-    tickets: BTreeMap<CallKey, (Tickets, Arc<str>)>,
-    /// Those in the order in which they were given out.
-    given: VecDeque<CallKey>,
+    tickets: BTreeMap<CallKey, OpenCall>,
+    /// Those in the order in which they were given out, by their numbers.
+    given: BTreeMap<u64, CallKey>,
+    /// The number of the next one.
+    next: u64,
     /// Why versions do not run that should.
     failures: BTreeMap<Digest, String>,
+    /// How conversations began of which that is not written yet, by their keys.
+    fresh: BTreeMap<Vec<u8>, Origin>,
+    /// Jobs of the stable version and of the one that is tried, at the last look; none before the first.
+    jobs: Option<[Jobs; 2]>,
+    /// What was decided last, where it holds and is not on disk yet.
+    unwritten: Option<OpenDecision>,
 }
 
 impl AgentRollout {
     pub fn new(name: &str, versions: Versions, names: BTreeMap<Digest, Arc<str>>) -> AgentRollout {
-        let (tickets, given, failures) = Default::default();
-        let state = State { versions, names, tickets, given, failures };
+        let (tickets, given, failures, fresh) = Default::default();
+        let state = State { versions, names, tickets, given, next: 0, failures, fresh, jobs: None, unwritten: None };
         AgentRollout { name: name.to_owned(), deciding: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
@@ -85,15 +117,43 @@ impl AgentRollout {
 
     /// By what the end of a call is counted that this version answered.
     pub fn take_tickets(&self, key: CallKey, version: &str) -> Option<Tickets> {
-        let (tickets, given_to) = self.state().tickets.remove(&key)?;
+        let mut state = self.state();
+        let call = state.tickets.remove(&key)?;
+        state.given.remove(&call.number);
         // Another one answered where that one did not run.
-        (*given_to == *version).then_some(tickets)
+        (*call.version == *version).then_some(call.tickets)
+    }
+
+    /// How a conversation began, if that is being written.
+    pub fn fresh(&self, conversation: &[u8]) -> Option<Origin> {
+        self.state().fresh.get(conversation).cloned()
+    }
+
+    /// Knows how a conversation began, until what is returned is dropped.
+    pub fn begin_conversation(&self, conversation: Vec<u8>, origin: Origin) -> FreshConversation<'_> {
+        self.state().fresh.insert(conversation.clone(), origin);
+        FreshConversation { divided: self, conversation }
     }
 
     /// What the file of the version says that it is that is or was tried.
     pub fn tried(&self) -> Option<Arc<str>> {
         let state = self.state();
         state.names.get(&state.versions.rollout()?.plan().to).cloned()
+    }
+
+    /// Notes how many jobs both versions ran; gives what was noted before.
+    pub fn note_jobs(&self, now: [Jobs; 2]) -> Option<[Jobs; 2]> {
+        self.state().jobs.replace(now)
+    }
+
+    /// Notes what was decided and is not on disk yet, or that it is.
+    pub fn note_unwritten(&self, decision: Option<OpenDecision>) {
+        self.state().unwritten = decision;
+    }
+
+    /// What was decided and is not on disk yet.
+    pub fn unwritten(&self) -> Option<OpenDecision> {
+        self.state().unwritten.clone()
     }
 
     /// Whether each call is given to the new version too now.
@@ -146,13 +206,71 @@ impl AgentRollout {
 
 impl State {
     fn give(&mut self, key: CallKey, tickets: Tickets, version: Arc<str>) {
-        if self.tickets.insert(key, (tickets, version)).is_none() {
-            self.given.push_back(key);
+        let number = self.next;
+        self.next += 1;
+        if let Some(before) = self.tickets.insert(key, OpenCall { tickets, version, number }) {
+            self.given.remove(&before.number);
         }
-        while self.given.len() > TICKETS_MAX {
-            if let Some(oldest) = self.given.pop_front() {
-                self.tickets.remove(&oldest);
-            }
+        self.given.insert(number, key);
+        if self.given.len() > TICKETS_MAX
+            && let Some((_, oldest)) = self.given.pop_first()
+        {
+            self.tickets.remove(&oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_verification::machine::rollout::Plan;
+
+    use super::*;
+
+    fn divided() -> AgentRollout {
+        let mut versions = Versions::new([1; 32]);
+        versions.begin(Plan::of([2; 32]), 1_000).expect("a plan that can be followed");
+        let names = BTreeMap::from([([1; 32], Arc::from("1.0.0")), ([2; 32], Arc::from("1.1.0"))]);
+        AgentRollout::new("shop", versions, names)
+    }
+
+    /// Begins a call; gives by what it is known, and the version that answers it.
+    fn begin(divided: &AgentRollout, task: &str) -> (CallKey, Arc<str>) {
+        let (caller, origin, channel, group) = (None, None, None, None);
+        let call = Call { task, conversation: None, caller, origin, channel, group, now_ms: 2_000 };
+        let key = CallKey::of("maria", task, task);
+        let (version, route) = divided.route(&call, key);
+        assert!(route.ticket.is_some(), "it is counted");
+        (key, version.expect("its version has a name"))
+    }
+
+    #[test]
+    fn calls_that_are_over_take_no_room_of_one_that_goes_on() {
+        let divided = divided();
+        let (slow, answered_by) = begin(&divided, "slow");
+        for number in 0..=TICKETS_MAX {
+            let (key, version) = begin(&divided, &format!("c-{number}"));
+            assert!(divided.take_tickets(key, &version).is_some());
+        }
+        assert!(divided.take_tickets(slow, &answered_by).is_some());
+    }
+
+    #[test]
+    fn of_too_many_that_go_on_those_are_not_counted_that_began_first() {
+        let divided = divided();
+        let all: Vec<_> = (0..=TICKETS_MAX).map(|number| begin(&divided, &format!("c-{number}"))).collect();
+        let [(first, version), others @ ..] = all.as_slice() else { panic!("there are several") };
+        assert!(divided.take_tickets(*first, version).is_none());
+        assert!(others.iter().all(|(key, version)| divided.take_tickets(*key, version).is_some()));
+    }
+
+    #[test]
+    fn a_call_that_is_made_again_counts_as_the_newest() {
+        let divided = divided();
+        let (again, answered_by) = begin(&divided, "again");
+        begin(&divided, "first");
+        begin(&divided, "again");
+        (1..TICKETS_MAX).for_each(|number| drop(begin(&divided, &format!("c-{number}"))));
+        assert!(divided.take_tickets(again, &answered_by).is_some());
+        assert!(divided.take_tickets(again, &answered_by).is_none(), "once");
     }
 }

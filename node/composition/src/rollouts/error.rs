@@ -22,8 +22,10 @@ pub enum RolloutError {
         /// Its version, as its file has it.
         version: String,
     },
-    /// A control loop.
-    #[error("{0:?} is hard real-time, or would be: a control loop has no calls that two versions of it could divide")]
+    /// A control loop, and something else.
+    #[error(
+        "one of both versions of {0:?} is hard real-time, and the other one is not: a control loop is replaced by a control loop"
+    )]
     HardRealTime(String),
     /// The program of the new version ended before it answered.
     #[error("the new version of {agent:?} was not begun: its program did not answer, {why}")]
@@ -44,6 +46,17 @@ pub enum RolloutError {
     /// Nothing was begun.
     #[error("no rollout of {0:?} was begun on this node")]
     Unknown(String),
+    /// It holds, and is not on disk.
+    #[error(
+        "the rollout of {agent:?} was ended, and its old version has all new calls; but that could not be written: {why}. It is written as \
+         soon as that can be; if the node ends before, the rollout goes on"
+    )]
+    Unwritten {
+        /// The agent that it is about.
+        agent: String,
+        /// Why not.
+        why: String,
+    },
     /// What is kept of it cannot be read.
     #[error("what is kept of the versions of {agent:?} cannot be read: {why}")]
     Damaged {
@@ -78,7 +91,7 @@ impl RolloutError {
             RolloutError::SameVersion { .. } | RolloutError::Order(OrderError::UnderWay) => Kind::Conflict,
             RolloutError::Order(OrderError::WentBack { .. }) => Kind::Refused,
             RolloutError::Unknown(_) | RolloutError::Order(OrderError::NotUnderWay) => Kind::NotFound,
-            RolloutError::Ended { .. } | RolloutError::Damaged { .. } => Kind::Failed,
+            RolloutError::Ended { .. } | RolloutError::Unwritten { .. } | RolloutError::Damaged { .. } => Kind::Failed,
         }
     }
 }

@@ -3,24 +3,35 @@
 //! What decides is `althing_verification::machine::rollout`; here are its rows, its clock, and the agents. A change is on disk
 //! before the next call is routed by it, and a file takes the place of another one in the same write as the decision to do so.
 
+mod consent;
 mod divided;
 mod error;
+mod jobs;
+mod loops;
+mod models;
 mod node_rollouts;
+mod open_decision;
 mod orders;
+mod origin;
+mod records;
 mod report;
 mod rows;
 mod shadow_runs;
 mod shadows;
+mod starts;
+mod unwritten;
 mod version;
 
 pub use error::RolloutError;
+pub(crate) use models::follow_models;
 pub use node_rollouts::{CaseResult, Rollouts};
-pub use orders::{RolloutPlan, RolloutUnit, abort, begin, changes, promote};
-pub(crate) use orders::{follow, start_others};
+pub(crate) use orders::follow;
+pub use orders::{RolloutPlan, RolloutUnit, abort, begin, begin_unasked, changes, promote};
 pub use report::{RolloutPhase, RolloutReport, ShadowReport, SignalReport, VersionReport, report, shares};
 pub use rows::stored_agents;
 pub(crate) use rows::{ROLLOUT_CONVERSATIONS, ROLLOUTS};
 pub(crate) use shadow_runs::follow_shadows;
+pub(crate) use starts::start_others;
 
 #[cfg(test)]
 mod tests;

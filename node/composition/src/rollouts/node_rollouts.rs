@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use althing_calls::{CountOutcomes, NewCall, TurnCourse, TurnOutcome, Versions};
 use althing_communication::WallClock;
+use althing_governance::Governance;
 use althing_protocol::{AgentId, AgentRef, PublisherId};
 use althing_store::{Batch, Durability, Store};
 use althing_verification::machine::rollout::{
@@ -20,6 +21,9 @@ use tokio::sync::Notify;
 
 use super::divided::{AgentRollout, CallKey};
 use super::error::RolloutError;
+use super::open_decision::OpenDecision;
+use super::origin::Origin;
+use super::records::RolloutRecords;
 use super::rows::{self, ROLLOUTS};
 use super::shadows::{ShadowTurn, Shadows};
 use crate::error::NodeError;
@@ -43,11 +47,15 @@ pub struct Rollouts {
     store: Arc<dyn Store>,
     clock: WallClock,
     owner: PublisherId,
+    /// The same, as callers are written.
+    owner_written: String,
     /// Those whose calls are divided now. All others cost one look here.
     divided: RwLock<BTreeMap<AgentId, Arc<AgentRollout>>>,
     conversations: AtomicUsize,
     /// Turns that the new version is given too.
     shadows: Shadows,
+    /// Puts on record what is decided.
+    records: RolloutRecords,
     /// Something was decided.
     changed: Notify,
 }
@@ -69,11 +77,23 @@ impl Rollouts {
             store,
             clock,
             owner,
+            owner_written: owner.to_string(),
             divided: RwLock::new(divided),
             conversations: AtomicUsize::new(conversations),
             shadows: Shadows::default(),
+            records: RolloutRecords::new(owner),
             changed: Notify::new(),
         })
+    }
+
+    /// From now on it is on record there what is decided.
+    pub(crate) fn record_to(&self, governance: Governance) {
+        self.records.record_to(governance);
+    }
+
+    /// What puts it on record.
+    pub(super) fn records(&self) -> &RolloutRecords {
+        &self.records
     }
 
     fn lock(&self) -> RwLockReadGuard<'_, BTreeMap<AgentId, Arc<AgentRollout>>> {
@@ -177,34 +197,44 @@ impl Rollouts {
         Ok(())
     }
 
-    /// When a conversation began, if that is noted, or if it began before what is noted.
-    fn began_ms(&self, name: &str, call: &NewCall<'_>) -> Option<u64> {
-        let known = rows::began_ms(self.store.as_ref(), name, call).unwrap_or_else(|error| {
+    /// How a conversation began, if that is noted, or if it began before what is noted.
+    fn origin(&self, name: &str, call: &NewCall<'_>) -> Option<Origin> {
+        let known = rows::origin(self.store.as_ref(), name, call).unwrap_or_else(|error| {
             tracing::error!(agent = name, %error, "when a conversation began cannot be read: its version may change");
             None
         });
         let is_full = || self.conversations.load(Ordering::Relaxed) >= CONVERSATIONS_MAX;
-        known.or_else(|| (call.is_known || is_full()).then_some(0))
+        known.or_else(|| (call.is_known || is_full()).then(Origin::default))
     }
 
     async fn choose(&self, divided: &AgentRollout, call: &NewCall<'_>) -> Option<Arc<str>> {
-        let began_ms = self.began_ms(&divided.name, call);
-        let asked = Call {
-            task: call.message,
-            conversation: Some(Conversation { id: call.context, began_ms }),
-            caller: Some(call.caller),
-            channel: None,
-            group: None,
-            now_ms: self.clock.now_ms(),
-        };
-        let (version, route) = {
-            // What is decided meanwhile is on disk first.
+        let conversation = rows::conversation_key(&divided.name, call);
+        let (version, begun) = {
+            // What is decided meanwhile is on disk first; and of two calls that begin a conversation, the second one goes on with it.
             let _deciding = divided.deciding.lock().await;
-            divided.route(&asked, CallKey::of(call.caller, call.context, call.message))
+            let origin = divided.fresh(&conversation).or_else(|| self.origin(&divided.name, call));
+            let began_ms = origin.as_ref().map(|origin| origin.at_ms);
+            // Whose work it was when it began: whoever goes on with it is answered by the same version.
+            let group = origin.as_ref().map_or(call.group, |origin| origin.group.as_deref());
+            let asked = Call {
+                task: call.message,
+                conversation: Some(Conversation { id: call.context, began_ms }),
+                caller: Some(call.caller),
+                origin: origin_of(&self.owner_written, call.caller),
+                channel: None,
+                group,
+                now_ms: self.clock.now_ms(),
+            };
+            let (version, route) = divided.route(&asked, CallKey::of(call.caller, call.context, call.message));
+            let begun = began_ms.is_none().then(|| {
+                let began = Origin { at_ms: route.began_ms, group: call.group.map(str::to_owned) };
+                (divided.begin_conversation(conversation, began.clone()), began)
+            });
+            (version, begun)
         };
-        if began_ms.is_none() {
+        if let Some((_fresh, began)) = begun {
             self.conversations.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = rows::note_began(self.store.as_ref(), &divided.name, call, route.began_ms).await {
+            if let Err(error) = rows::note_origin(self.store.as_ref(), &divided.name, call, &began).await {
                 tracing::error!(agent = divided.name, %error, "it cannot be noted when a conversation began");
             }
         }
@@ -248,6 +278,14 @@ impl Rollouts {
         }
     }
 
+    /// Counts what came of the jobs of a control loop since the last look: with stable, and with the new version, where each ran some.
+    pub(super) async fn count_jobs(&self, divided: &AgentRollout, came: [Option<Outcome>; 2]) {
+        let Some(tickets) = divided.versions().job_tickets() else { return };
+        for (ticket, came) in tickets.into_iter().zip(came) {
+            self.add(divided, came.map(|came| (ticket, came)), &[]).await;
+        }
+    }
+
     /// Counts what came of a shadow.
     pub(super) async fn count_shadow(&self, divided: &AgentRollout, ticket: Ticket, came: Outcome) {
         self.add(divided, Some((ticket, came)), &[]).await;
@@ -274,6 +312,7 @@ impl Rollouts {
         effects: &[String],
     ) -> Result<(), NodeError> {
         let mut versions = divided.versions();
+        let before = versions.stable();
         let has_effects = versions.note_effects(effects);
         let change = counted.and_then(|(ticket, came)| versions.outcome(ticket, &came, self.clock.now_ms()));
         let Some(change) = change.or(has_effects.then_some(Change::Evidence)) else {
@@ -291,7 +330,14 @@ impl Rollouts {
         };
         // What is only counted may be lost with the machine, and not with the process.
         let durability = if change == Change::Evidence { Durability::Buffered } else { Durability::Synced };
-        self.store.write(written?, durability).await?;
+        let mut batch = written?;
+        batch.append(self.records.decided(divided, (before, &versions), change));
+        if let Err(error) = self.store.write(batch, durability).await {
+            if let Change::WentBack(reason) = change {
+                divided.note_unwritten(Some(OpenDecision::back(&versions, reason)));
+            }
+            return Err(error.into());
+        }
         versions.settle();
         divided.set(versions);
         tell(divided, change);
@@ -301,6 +347,13 @@ impl Rollouts {
         }
         Ok(())
     }
+}
+
+/// Whose calls one of this caller is weighed with, as its task's owner is written: those of all users of another owner, who names as
+/// many as it likes; and those of one user of the own gateway. None of the owner itself.
+fn origin_of<'a>(owner: &str, caller: &'a str) -> Option<&'a str> {
+    let id = caller.split(' ').next().unwrap_or(caller);
+    if id == owner { Some(caller).filter(|caller| *caller != owner) } else { Some(id) }
 }
 
 /// Tells the log what was decided.
@@ -327,6 +380,7 @@ pub(super) fn counted(course: TurnCourse, first: Option<Duration>) -> Option<Out
         TurnCourse::Silent => (false, true, None),
         TurnCourse::Refused => (false, true, Some(Breach::Refusal)),
         TurnCourse::Crashed => (true, false, Some(Breach::Crash)),
+        TurnCourse::OverBudget => (true, false, Some(Breach::Budget)),
         TurnCourse::Open => return None,
     };
     let first_token_ms = first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX));
@@ -367,5 +421,24 @@ impl CountOutcomes for Rollouts {
             }
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::PublisherId;
+
+    use super::origin_of;
+
+    #[test]
+    fn another_owner_is_one_origin_whomever_it_names_and_each_user_of_the_own_gateway_is_one() {
+        let [own, other] = [1, 2].map(|byte| PublisherId::from_digest([byte; 32]).to_string());
+        let user = |id: &str, name: &str| format!("{id} user:{name}");
+        assert_eq!(origin_of(&own, &own), None);
+        assert_eq!(origin_of(&own, &user(&own, "maria")), Some(user(&own, "maria").as_str()));
+        assert_eq!(origin_of(&own, &other), Some(other.as_str()));
+        for name in ["maria", "jon"] {
+            assert_eq!(origin_of(&own, &user(&other, name)), Some(other.as_str()));
+        }
     }
 }

@@ -6,28 +6,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::definition::Pins;
-use althing_execution::{AgentState, Host, StartError, answered};
+use althing_execution::{AgentState, Host, answered};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentRef, Digest};
 use althing_store::{Batch, Durability};
 use althing_td::{AgentFile, RightsChanges};
-use althing_verification::machine::rollout::{OrderError, Plan, Unit, Versions};
+use althing_verification::machine::rollout::{OrderError, Phase, Plan, Rollout, Unit, Versions};
 use tokio::time::timeout;
 
+use super::consent::Consent;
 use super::divided::AgentRollout;
 use super::error::RolloutError;
-use super::node_rollouts::Rollouts;
-use super::{rows, version};
+use super::records::Turnover;
+use super::starts::{is_hard, start_others};
+use super::{loops, rows, version};
 use crate::admission::admit_replaced;
-use crate::agents::{self, Agents};
+use crate::agents;
 use crate::agreements::Agreements;
 use crate::blocking::run_blocking;
 use crate::error::NodeError;
 use crate::node::Node;
 use crate::publish::{self, Stay, StoredAgent};
+use crate::smooth;
 
+/// Why a version takes the place of another one, where no calls decided that.
+const ORDERED: &str = "it was ordered";
 /// How long it is waited for the program of a new version.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// The shares of a new version where nobody says others, percent.
+const STEPS: [u8; 4] = [5, 25, 50, 100];
 /// Between two looks at versions that are needed no more, and at those that do not run.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -38,6 +45,8 @@ pub enum RolloutUnit {
     Call,
     /// All conversations of a caller.
     Caller,
+    /// All work of a group.
+    Group,
 }
 
 /// How a new version gets calls.
@@ -51,6 +60,13 @@ pub struct RolloutPlan {
     pub shadow: bool,
     /// Whether both versions are given labelled cases, which are counted with the calls.
     pub has_cases: bool,
+}
+
+impl Default for RolloutPlan {
+    /// From a twentieth of the conversations on, without copies.
+    fn default() -> RolloutPlan {
+        RolloutPlan { steps: STEPS.to_vec(), by: RolloutUnit::Call, shadow: false, has_cases: false }
+    }
 }
 
 /// What a file that is to be a new version of an agent changes of what was agreed to for that name, or for that file.
@@ -76,31 +92,97 @@ pub async fn begin(
     plan: RolloutPlan,
     agreed: Option<&str>,
 ) -> Result<(), NodeError> {
+    begin_by(node, agent, file, (folder, sources), plan, Consent::Owner(agreed)).await
+}
+
+/// Begins a rollout that nobody asked for: of a version that may do no more than the one of now.
+///
+/// # Errors
+/// As [`begin`].
+pub async fn begin_unasked(
+    node: &Node,
+    agent: &str,
+    file: AgentFile,
+    folder: &Path,
+    plan: RolloutPlan,
+) -> Result<(), NodeError> {
+    begin_by(node, agent, file, (folder, &[]), plan, Consent::Nobody).await
+}
+
+async fn begin_by(
+    node: &Node,
+    agent: &str,
+    file: AgentFile,
+    (folder, sources): (&Path, &[PathBuf]),
+    plan: RolloutPlan,
+    consent: Consent<'_>,
+) -> Result<(), NodeError> {
     node.identity.check_authority()?;
     node.agents.probed().await;
     let _changing = node.agents.names.hold().await;
     let before = agents::stored(node.store.as_ref(), agent)?;
     let mut added = node.agents.signed(file, folder, Stay::UntilRemoved)?;
     added.sources = sources.to_vec();
-    check(node, &before, &added)?;
+    // Large, and rare.
+    Box::pin(begin_beside(node, &before, added, plan, consent)).await
+}
+
+/// Begins a rollout of an agent in the higher version of its model that is in the range of its contract, which nobody asked for;
+/// whether it was begun. One that went back is not tried again, nor the one that was aborted last.
+///
+/// # Errors
+/// As [`begin`].
+pub(super) async fn begin_with_model(node: &Node, agent: &str) -> Result<bool, NodeError> {
+    node.identity.check_authority()?;
+    node.agents.probed().await;
+    let _changing = node.agents.names.hold().await;
+    let before = agents::stored(node.store.as_ref(), agent)?;
+    let Some(newer) = smooth::newer(&node.host, &before) else { return Ok(false) };
+    let version = smooth::version_with(&before.file.version, &newer, &versions_here(node, &before)?);
+    let file = AgentFile { version, ..before.file.clone() };
+    let added = StoredAgent { file, model: Some(newer), ..before.clone() };
+    let added = added.signed_anew(&node.owner(), node.network(), node.clock().now_ms())?;
+    let (from, to) = (digest_of(node, &before).await?, digest_of(node, &added).await?);
+    if is_over(&known(node, agent, from)?.0, to) {
+        return Ok(false);
+    }
+    Box::pin(begin_beside(node, &before, added, RolloutPlan::default(), Consent::Nobody)).await?;
+    Ok(true)
+}
+
+/// Whether a version went back, or was aborted and nothing else was tried since.
+fn is_over(versions: &Versions, version: Digest) -> bool {
+    let is_aborted = |last: &Rollout| last.plan().to == version && last.phase() == Phase::Aborted;
+    versions.reversals().contains_key(&version) || versions.rollout().is_some_and(is_aborted)
+}
+
+/// Lets a version run beside the stable one, and get a share of its calls. Called while nobody else changes agents.
+async fn begin_beside(
+    node: &Node,
+    before: &StoredAgent,
+    mut added: StoredAgent,
+    plan: RolloutPlan,
+    consent: Consent<'_>,
+) -> Result<(), NodeError> {
+    let agent = before.file.name.as_str();
+    check(node, before, &added)?;
     let id = publish::agent_id(&node.owner(), &added.file)?;
     admit_replaced((&node.governance, node.revocations.as_ref()), (&id, &added.file), &before.file).await?;
-    let rights = Agreements(node.store.as_ref()).changes(&added.file, sources.first())?;
-    if rights.wider && agreed != Some(rights.digest.as_str()) {
-        return Err(NodeError::Wider(agent.to_owned()));
-    }
-    let (from, to) = (digest_of(node, &before).await?, digest_of(node, &added).await?);
+    consent.check(node, &before.file, (&added.file, added.sources.as_slice()))?;
+    let (from, to) = (digest_of(node, before).await?, digest_of(node, &added).await?);
     let (mut versions, mut names) = known(node, agent, from)?;
     let by = match plan.by {
         RolloutUnit::Call => Unit::Call,
         RolloutUnit::Caller => Unit::Caller,
+        RolloutUnit::Group => Unit::Group,
     };
     let (has_shadow, has_cases, first_token_ms) = (plan.shadow, plan.has_cases, first_token_ms(&before.file));
-    let plan = Plan { steps: plan.steps, by, shadow: has_shadow, first_token_ms, ..Plan::of(to) };
-    versions.begin(plan, node.clock.now_ms()).map_err(RolloutError::from)?;
+    let salt = Some(u64::from_be_bytes(node.entropy().bytes()));
+    let plan = Plan { steps: plan.steps, by, shadow: has_shadow, first_token_ms, salt, ..Plan::of(to) };
+    versions.begin(plan, node.clock().now_ms()).map_err(RolloutError::from)?;
     names.insert(from, before.file.version.as_str().into());
     names.insert(to, added.file.version.as_str().into());
-    let all: Vec<PathBuf> = node.rollouts.sources(&before).into_iter().chain(sources.iter().cloned()).collect();
+    let all: Vec<PathBuf> = node.rollouts.sources(before).into_iter().chain(added.sources.iter().cloned()).collect();
     node.host.process.agent_files.set(agent, &all);
     let reference = publish::agent_ref(&node.owner(), &added.file)?;
     added.pins = run_beside(node, &reference, &added).await?;
@@ -108,16 +190,17 @@ pub async fn begin(
     let rehearsed = stable.into_iter().chain((has_shadow || has_cases).then_some(&*reference.version));
     let open = rehearsed.map(|version| node.hosting.own_tasks().rehearsal(agent, Some(version))).find_map(Result::err);
     if let Some(error) = open {
-        node.agents.stop_version(&reference).await;
+        node.agents.versions().stop(&reference).await;
         return Err(RolloutError::NoShadow { agent: agent.to_owned(), why: error.to_string() }.into());
     }
     let mut batch = rows::change(agent, &versions);
-    let written = match rows::put_other(&mut batch, to, &added) {
+    let recorded = node.agents.records().change("rollout", Some(&before.file), Some(&added.file)).await;
+    let written = match recorded.and_then(|()| rows::put_other(&mut batch, to, &added)) {
         Ok(()) => node.store.write(batch, Durability::Synced).await.map_err(NodeError::from),
         Err(error) => Err(error),
     };
     if let Err(error) = written {
-        node.agents.stop_version(&reference).await;
+        node.agents.versions().stop(&reference).await;
         return Err(error);
     }
     node.rollouts.insert(reference.id, AgentRollout::new(agent, versions, names));
@@ -130,24 +213,27 @@ fn check(node: &Node, before: &StoredAgent, added: &StoredAgent) -> Result<(), N
     if file.name != *agent {
         return Err(RolloutError::OtherName { agent: agent.clone(), file: file.name.clone() }.into());
     }
-    let is_hard =
-        |file: &AgentFile| file.contract.as_ref().is_some_and(|contract| matches!(contract.class, Class::Hrt(_)));
-    if is_hard(&before.file) || is_hard(file) {
+    if is_hard(&before.file) != is_hard(file) {
         return Err(RolloutError::HardRealTime(agent.clone()).into());
     }
-    let is_here = |version: &str| version == file.version;
-    let others = rows::others(node.store.as_ref(), agent)?;
-    let mut kept = others.values().map(|other| other.file.version.as_str()).chain([before.file.version.as_str()]);
-    let running = node.host.versions(agent);
-    if kept.any(is_here) || running.iter().any(|running| is_here(&running.version)) {
+    if versions_here(node, before)?.contains(&file.version) {
         return Err(RolloutError::SameVersion { agent: agent.clone(), version: file.version.clone() }.into());
     }
     Ok(())
 }
 
+/// What the versions of an agent are called that are kept here, or run.
+fn versions_here(node: &Node, stable: &StoredAgent) -> Result<Vec<String>, NodeError> {
+    let agent = &stable.file.name;
+    let others = rows::others(node.store.as_ref(), agent)?;
+    let kept = others.into_values().map(|other| other.file.version).chain([stable.file.version.clone()]);
+    let running = node.host.versions(agent);
+    Ok(kept.chain(running.iter().map(|running| running.version.to_string())).collect())
+}
+
 async fn digest_of(node: &Node, added: &StoredAgent) -> Result<Digest, NodeError> {
-    let (file, folder) = (added.file.clone(), added.folder.clone());
-    Ok(run_blocking(node.kernel.as_ref(), move || version::digest_of(&file, &folder)).await??)
+    let (file, folder, model) = (added.file.clone(), added.folder.clone(), added.model.clone());
+    Ok(run_blocking(node.kernel(), move || version::digest_of(&file, &folder, model.as_ref())).await??)
 }
 
 /// What was decided of the versions of an agent whose stable one is this, and which of them are here.
@@ -180,9 +266,10 @@ fn first_token_ms(file: &AgentFile) -> Option<u64> {
     }
 }
 
-/// Starts a version beside the others, and waits for its program. Gives the tools that it is bound to.
+/// Starts a version beside the others, with the tools that are noted of it or else those of now, and waits for its program. Gives
+/// the tools that it is bound to.
 async fn run_beside(node: &Node, agent: &AgentRef, added: &StoredAgent) -> Result<Option<Pins>, NodeError> {
-    let started = match node.agents.start_version(added, None).await {
+    let started = match node.agents.versions().start_version(added, added.pins.clone()).await {
         Ok(_) => {
             answered(&node.host, agent, ANSWER_MAX).await;
             ended(&node.host, agent)
@@ -191,7 +278,7 @@ async fn run_beside(node: &Node, agent: &AgentRef, added: &StoredAgent) -> Resul
         Err(error) => Err(error),
     };
     if let Err(error) = started {
-        node.agents.stop_version(agent).await;
+        node.agents.versions().stop(agent).await;
         return Err(error);
     }
     Ok(node.host.tools(agent).and_then(|tools| tools.pins()))
@@ -217,8 +304,12 @@ pub async fn promote(node: &Node, agent: &str) -> Result<(), NodeError> {
     {
         let _deciding = divided.deciding.lock().await;
         let mut versions = divided.versions();
-        versions.promote(node.clock.now_ms()).map_err(RolloutError::from)?;
-        let batch = rows::promotion(node.store.as_ref(), agent, &versions)?;
+        let from = versions.stable();
+        versions.promote(node.clock().now_ms()).map_err(RolloutError::from)?;
+        let mut batch = rows::promotion(node.store.as_ref(), agent, &versions)?;
+        let to = versions.stable();
+        let turnover = Turnover { divided: &divided, what: "promoting", from, to, why: ORDERED };
+        batch.append(node.rollouts.records().rows(&turnover)?);
         node.store.write(batch, Durability::Synced).await?;
         divided.set(versions);
     }
@@ -228,16 +319,11 @@ pub async fn promote(node: &Node, agent: &str) -> Result<(), NodeError> {
 /// Ends a rollout: the version that everybody had before has all new calls.
 ///
 /// # Errors
-/// As [`promote`].
+/// As [`promote`], but [`RolloutError::Unwritten`] in place of those of the store: it holds all the same.
 pub async fn abort(node: &Node, agent: &str) -> Result<(), NodeError> {
     let _changing = node.agents.names.hold().await;
     let divided = under_way(node, agent)?;
-    let _deciding = divided.deciding.lock().await;
-    let mut versions = divided.versions();
-    versions.abort().map_err(RolloutError::from)?;
-    node.store.write(rows::change(agent, &versions), Durability::Synced).await?;
-    divided.set(versions);
-    Ok(())
+    node.rollouts.abort(&divided, ORDERED).await
 }
 
 fn under_way(node: &Node, agent: &str) -> Result<Arc<AgentRollout>, NodeError> {
@@ -280,7 +366,11 @@ async fn settle(node: &Node, divided: &AgentRollout, retires: bool) -> Result<()
         }
     }
     if retires {
-        start_others(&node.agents, &node.rollouts, &divided.name).await;
+        if let Err(error) = node.rollouts.write_again(divided).await {
+            tracing::error!(agent = divided.name, %error, "what was decided of its versions is not on disk yet");
+        }
+        loops::weigh(node, divided).await;
+        start_others(node.agents.versions(), &node.rollouts, &divided.name).await;
         retire(node, divided).await?;
     }
     Ok(())
@@ -290,33 +380,9 @@ async fn settle(node: &Node, divided: &AgentRollout, retires: bool) -> Result<()
 /// than what they know.
 async fn show(node: &Node, agent: &str) -> Result<(), NodeError> {
     let stored = agents::stored(node.store.as_ref(), agent)?;
-    let anew = stored.signed_anew(&node.owner(), node.network(), node.clock.now_ms())?;
+    let anew = stored.signed_anew(&node.owner(), node.network(), node.clock().now_ms())?;
     publish::write(node.store.as_ref(), &anew).await?;
     node.agents.show(&anew)
-}
-
-/// Starts the versions of an agent that should run beside the stable one, and do not.
-pub(crate) async fn start_others(agents: &Agents, rollouts: &Rollouts, agent: &str) {
-    let Some(divided) = rollouts.named(agent) else { return };
-    let stored = match rows::others(rollouts.store(), agent) {
-        Ok(stored) => stored,
-        Err(error) => return tracing::error!(agent, %error, "its versions cannot be read"),
-    };
-    for (digest, version) in divided.others() {
-        let Some(added) = stored.get(&digest).filter(|_| divided.may_answer(&version)) else { continue };
-        let started = match added.kept_pins() {
-            Ok(pins) => agents.start_version(added, Some(pins)).await.map(drop),
-            Err(error) => Err(error),
-        };
-        let failure = match started {
-            Ok(()) | Err(NodeError::Start(StartError::Running(_))) => None,
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(why) = &failure {
-            tracing::warn!(agent, version = &*version, why, "a version does not start; it is tried again");
-        }
-        divided.note_failure(digest, failure);
-    }
 }
 
 /// Stops and forgets the versions that answer nothing any more.
@@ -325,7 +391,7 @@ async fn retire(node: &Node, divided: &AgentRollout) -> Result<(), NodeError> {
     {
         let _deciding = divided.deciding.lock().await;
         let mut versions = divided.versions();
-        versions.pass(node.clock.now_ms());
+        versions.pass(node.clock().now_ms());
         divided.set(versions);
     }
     let turns = node.host.turns();
@@ -335,7 +401,11 @@ async fn retire(node: &Node, divided: &AgentRollout) -> Result<(), NodeError> {
         if works || divided.may_answer(&version) {
             continue;
         }
-        node.agents.stop_version(&reference).await;
+        node.agents.versions().stop(&reference).await;
+        // As long as a node that starts anew would go on with it, its file is needed.
+        if divided.unwritten().is_some() {
+            continue;
+        }
         let mut batch = Batch::new();
         rows::delete_other(&mut batch, agent, digest);
         node.store.write(batch, Durability::Synced).await?;

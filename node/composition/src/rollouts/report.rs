@@ -147,7 +147,12 @@ fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: Vers
         SignalReport { words: signal.words(), stable: counts(seen.stable), new: counts(seen.new) }
     };
     let is_compared = |signal: &Signal| *signal != Signal::Slowness || plan.first_token_ms.is_some();
-    let by = if plan.by == Unit::Caller { RolloutUnit::Caller } else { RolloutUnit::Call };
+    let by = match plan.by {
+        Unit::Caller => RolloutUnit::Caller,
+        Unit::Group => RolloutUnit::Group,
+        // Nobody can begin one by channel.
+        Unit::Call | Unit::Channel => RolloutUnit::Call,
+    };
     let reversals = versions.reversals().iter();
     RolloutReport {
         phase,

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use althing_calls::NewCall;
-use althing_protocol::{Digest, digest, hex};
+use althing_protocol::{Digest, digest, digest_of_hex, hex};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_verification::machine::rollout::{Versions, decode_row, encode_row};
 
 use super::divided::AgentRollout;
 use super::error::RolloutError;
+use super::origin::Origin;
 use crate::agreements::Agreements;
 use crate::error::NodeError;
 use crate::publish::{self, AGENTS, AGENTS_MAX, StoredAgent};
 
 /// Of each agent what was decided, by its name; and the files of its other versions, by its name and their digests.
 pub(crate) const ROLLOUTS: Family = Family("althing.rollouts");
-/// When conversations began, by the agent's name and the digest of theirs.
+/// When conversations began, and as the work of which group, by the agent's name and the digest of theirs.
 pub(crate) const ROLLOUT_CONVERSATIONS: Family = Family("althing.rollout-conversations");
 
 /// What stands between the name of an agent and what follows: no name has it.
@@ -69,9 +70,7 @@ fn other(name: &str, key: &[u8], row: &[u8]) -> Result<(Digest, StoredAgent), No
     let damaged = |why: String| RolloutError::Damaged { agent: name.to_owned(), why };
     let text = String::from_utf8_lossy(key);
     let written = text.rsplit(MARK).next().unwrap_or_default();
-    let bytes: Vec<u8> =
-        (0..written.len() / 2).filter_map(|at| u8::from_str_radix(written.get(2 * at..2 * at + 2)?, 16).ok()).collect();
-    let digest: Digest = bytes.try_into().map_err(|_| damaged("a version has no digest".to_owned()))?;
+    let digest = digest_of_hex(written).ok_or_else(|| damaged("a version has no digest".to_owned()))?;
     let stored = serde_json::from_slice(row).map_err(|error| damaged(error.to_string()))?;
     Ok((digest, stored))
 }
@@ -136,26 +135,27 @@ pub(super) fn promotion(store: &dyn Store, name: &str, versions: &Versions) -> R
     Ok(batch)
 }
 
-fn conversation_key(name: &str, call: &NewCall<'_>) -> Vec<u8> {
+/// The key of the row that says how the conversation of a call began.
+pub(super) fn conversation_key(name: &str, call: &NewCall<'_>) -> Vec<u8> {
     let conversation = format!("{} {}{}", call.caller.len(), call.caller, call.context);
     [name.as_bytes(), b"/", &digest(conversation.as_bytes())].concat()
 }
 
-/// When the conversation of a call began, Unix milliseconds, if that is noted.
-pub(super) fn began_ms(store: &dyn Store, name: &str, call: &NewCall<'_>) -> Result<Option<u64>, NodeError> {
+/// How the conversation of a call began, if that is noted.
+pub(super) fn origin(store: &dyn Store, name: &str, call: &NewCall<'_>) -> Result<Option<Origin>, NodeError> {
     let row = store.read(ROLLOUT_CONVERSATIONS, &conversation_key(name, call))?;
-    Ok(row.and_then(|row| row.try_into().ok()).map(u64::from_be_bytes))
+    Ok(row.and_then(|row| Origin::of_row(&row)))
 }
 
-/// Notes when a conversation began; that survives the end of the process.
-pub(super) async fn note_began(
+/// Notes how a conversation began; that survives the end of the process.
+pub(super) async fn note_origin(
     store: &dyn Store,
     name: &str,
     call: &NewCall<'_>,
-    began_ms: u64,
+    origin: &Origin,
 ) -> Result<(), NodeError> {
     let mut batch = Batch::new();
-    batch.put(ROLLOUT_CONVERSATIONS, conversation_key(name, call), began_ms.to_be_bytes());
+    batch.put(ROLLOUT_CONVERSATIONS, conversation_key(name, call), origin.row());
     Ok(store.write(batch, Durability::Buffered).await?)
 }
 

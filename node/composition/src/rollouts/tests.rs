@@ -1,4 +1,6 @@
+mod conversations;
 mod crashes;
+mod full_disk;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use althing_communication::WallClock;
 use althing_protocol::{AgentId, AgentRef, Digest, PublisherId};
 use althing_store::{Batch, Durability, MemoryStore, Range, Store, WriteError};
 use althing_td::AgentFile;
-use althing_verification::machine::rollout::{Phase, Plan, Versions};
+use althing_verification::machine::rollout::{Phase, Plan, Unit, Versions};
 use serde_json::json;
 
 use super::node_rollouts::Rollouts;
@@ -37,6 +39,7 @@ fn stored(version: &str) -> StoredAgent {
         sources: Vec::new(),
         description: String::new(),
         pins: None,
+        model: None,
         once: false,
         group: None,
         deployed_ms: None,
@@ -45,6 +48,11 @@ fn stored(version: &str) -> StoredAgent {
 
 fn owner() -> PublisherId {
     PublisherId::from_digest([7; 32])
+}
+
+/// Who has that conversation: each is somebody else's.
+fn caller_of(context: &str) -> String {
+    format!("urn:of-{context}")
 }
 
 /// A clock that goes on with each look.
@@ -63,8 +71,11 @@ async fn begun(steps: &[u8]) -> Arc<dyn Store> {
 
 /// Begins a rollout of `shop`, which is there.
 async fn begin_on(store: &dyn Store, steps: &[u8]) -> Result<(), WriteError> {
+    begin_plan(store, Plan { steps: steps.to_vec(), ..Plan::of(NEW) }).await
+}
+
+async fn begin_plan(store: &dyn Store, plan: Plan) -> Result<(), WriteError> {
     let mut versions = Versions::new(STABLE);
-    let plan = Plan { steps: steps.to_vec(), ..Plan::of(NEW) };
     versions.begin(plan, clock().now_ms()).expect("a plan that can be followed");
     let mut batch = rows::change("shop", &versions);
     rows::put_other(&mut batch, NEW, &stored("1.1.0")).expect("a row");
@@ -94,7 +105,17 @@ impl Traffic {
     }
 
     async fn version(&self, context: &str, message: &str, is_known: bool) -> Option<Arc<str>> {
-        let call = NewCall { agent: &self.agent, caller: "urn:maria", context, message, is_known };
+        self.version_for(None, (context, message), is_known).await
+    }
+
+    async fn version_for(
+        &self,
+        group: Option<&str>,
+        (context, message): (&str, &str),
+        is_known: bool,
+    ) -> Option<Arc<str>> {
+        let caller = caller_of(context);
+        let call = NewCall { agent: &self.agent, caller: &caller, context, message, is_known, group };
         self.rollouts.route(&call).await
     }
 
@@ -105,7 +126,7 @@ impl Traffic {
     async fn end_with(&self, version: &str, (context, message): (&str, &str), course: TurnCourse, effects: &[&str]) {
         let outcome = TurnOutcome {
             agent: AgentRef { id: self.agent.clone(), version: version.into() },
-            caller: "urn:maria".to_owned(),
+            caller: caller_of(context),
             context: context.to_owned(),
             message: message.to_owned(),
             course,
@@ -168,8 +189,12 @@ async fn a_version_whose_calls_fail_goes_back_and_stays_back_when_the_node_ended
 }
 
 #[tokio::test]
-async fn one_crash_or_one_refused_answer_is_enough() {
-    for (course, words) in [(TurnCourse::Crashed, "it crashed"), (TurnCourse::Refused, "it gave what a gate refused")] {
+async fn one_crash_one_refused_answer_or_one_turn_over_its_budget_is_enough() {
+    for (course, words) in [
+        (TurnCourse::Crashed, "it crashed"),
+        (TurnCourse::Refused, "it gave what a gate refused"),
+        (TurnCourse::OverBudget, "it passed its budget"),
+    ] {
         let traffic = Traffic::begin().await;
         assert_eq!(traffic.until_over(course).await, 1, "{course:?}");
         let Phase::WentBack(reason) = traffic.on_disk().rollout().expect("one").phase() else { panic!("it went back") };
@@ -252,6 +277,39 @@ async fn a_conversation_stays_with_its_version_and_older_ones_with_the_stable_on
     for number in 0..100 {
         let id = format!("old-{number}");
         assert_eq!(traffic.version(&id, &id, true).await.as_deref(), Some("1.0.0"), "it began before the rollout");
+    }
+}
+
+/// Whoever goes on with what a group began, and whatever a group does in what somebody else began.
+#[tokio::test]
+async fn by_group_a_conversation_stays_with_the_version_of_who_began_it() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(&FAMILIES));
+    publish::write(store.as_ref(), &stored("1.0.0")).await.expect("it is written");
+    let plan = Plan { steps: vec![50, 100], by: Unit::Group, ..Plan::of(NEW) };
+    begin_plan(store.as_ref(), plan).await.expect("it is written");
+    let mut traffic = Traffic::on(store);
+    let mut of_new = Vec::new();
+    for group in (0..40).map(|number| format!("group-{number}")) {
+        let mut seen = Vec::new();
+        for task in 0..3 {
+            let id = format!("{group} {task}");
+            seen.push(traffic.version_for(Some(&group), (&id, &id), false).await.expect("the calls are divided"));
+        }
+        assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{group}: {seen:?}");
+        if &*seen[0] == "1.1.0" {
+            of_new.push(group);
+        }
+    }
+    assert!((8..=32).contains(&of_new.len()), "{} of 40", of_new.len());
+    assert_eq!(traffic.version("own", "own", false).await.as_deref(), Some("1.0.0"), "it is no work of a group");
+    for _ in 0..2 {
+        for group in &of_new {
+            let id = format!("{group} 0");
+            assert_eq!(traffic.version(&id, "later", true).await.as_deref(), Some("1.1.0"), "{group}");
+            let own = traffic.version_for(Some(group), ("own", "later"), true).await;
+            assert_eq!(own.as_deref(), Some("1.0.0"), "no group began it");
+        }
+        traffic = traffic.again();
     }
 }
 

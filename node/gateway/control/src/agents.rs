@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_api::{
     AddRequest, AgentAddition, AgentCondition, AgentEntries, AgentEntry, AgentFailure, AgentFinding, AgentInstance,
     AgentStart, EnclosureLevel, FileAccess, FirstOutput, HardJobs, MachineStatus, ProgramContainment, ProgramRefusal,
-    RunLine, ToolDifference, ToolRefusal, VersionShare, WakeUp,
+    RunLine, ToolDifference, ToolRefusal, ToolServerAbsence, VersionShare, WakeUp,
 };
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::realtime::{HardwareProfile, Privilege};
@@ -17,7 +17,7 @@ use althing_node::agent_statuses;
 use althing_node::publish::Stay;
 use althing_node::rollouts::shares;
 use althing_operations::Operations;
-use althing_operations::doctor::{refused_tools, tool_notes};
+use althing_operations::doctor::{refused_tools, silent_servers, tool_notes};
 use althing_protocol::AgentId;
 use axum::Json;
 use axum::extract::State;
@@ -102,6 +102,7 @@ fn row(node: &Operations, agent: &AgentStatus) -> AgentInstance {
             late: agent.turns.late,
         },
         hrt: agent.hard.as_ref().map(hard),
+        tools_away: agent.away.iter().map(absence).collect(),
         tools_refused: agent.unfit.iter().map(|(tool, unfit)| unfit_tool(tool, unfit)).collect(),
         findings: agent.findings.iter().map(|found| finding(agent, found)).collect(),
         ..AgentInstance::new(&agent.name, agent.class, agent.runtime, state)
@@ -121,8 +122,8 @@ fn finding(agent: &AgentStatus, found: &FindingCount) -> AgentFinding {
 fn condition(agent: &AgentStatus) -> (AgentCondition, Option<String>) {
     match &agent.state {
         AgentState::Ready => {
-            let why = (!agent.unfit.is_empty()).then(|| refused_tools(agent).join("; "));
-            (AgentCondition::Ready, why)
+            let why = refused_tools(agent).into_iter().chain(silent_servers(agent)).collect::<Vec<_>>().join("; ");
+            (AgentCondition::Ready, (!why.is_empty()).then_some(why))
         }
         AgentState::Starting => (AgentCondition::Starting, None),
         AgentState::Restarting { why, restarts } => {
@@ -175,6 +176,10 @@ fn hard(hard: &HardStatus) -> HardJobs {
         response_p99_us: micros(hard.response_p99_ns),
         response_max_us: micros(hard.response_max_ns),
     }
+}
+
+fn absence((server, why): (&String, &String)) -> ToolServerAbsence {
+    ToolServerAbsence { server: server.clone(), why: why.clone() }
 }
 
 fn unfit_tool(tool: &str, unfit: &Unfit) -> ToolRefusal {

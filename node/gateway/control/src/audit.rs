@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use althing_api::{
-    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditList, AuditQuery, AuditWitnessEntry, EraseReply,
-    EraseRequest, Kind, PruneReply, PruneRequest,
+    AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditGateVerdict, AuditList, AuditQuery, AuditWitnessEntry,
+    EraseReply, EraseRequest, Kind, PruneReply, PruneRequest,
 };
 use althing_operations::Operations;
 use althing_operations::governance::{
-    Actor, AuditFault, AuditFilter, AuditRecord, EraseOrder, PruneOrder, PruneRefusal, RecordBody, WitnessState,
-    signers,
+    Actor, AuditFault, AuditFilter, AuditRecord, EraseError, EraseOrder, PruneOrder, PruneRefusal, RecordBody,
+    WitnessState, erase_person, signers,
 };
-use althing_protocol::audit::{AuditLeaf, AuditStage, prune_text};
+use althing_protocol::audit::{AuditLeaf, AuditStage, AuditVerdict, prune_text};
 use althing_protocol::tlog::Checkpoint;
 use althing_protocol::{AgentId, Digest, IdentityError, digest, hex};
 use axum::Json;
@@ -44,6 +44,12 @@ impl From<PruneRefusal> for ApiError {
 
 impl From<AuditFault> for ApiError {
     fn from(error: AuditFault) -> ApiError {
+        ApiError::failed(error.to_string())
+    }
+}
+
+impl From<EraseError> for ApiError {
+    fn from(error: EraseError) -> ApiError {
         ApiError::failed(error.to_string())
     }
 }
@@ -100,8 +106,8 @@ pub async fn erase(
 ) -> Answer<EraseReply> {
     let principals = vec![owner(&node, &actor(&node, &principal)?)?];
     detached(async move {
-        node.governance.audit().erase(EraseOrder { subject: subject.clone(), principals }).await?;
-        Ok(Json(EraseReply { subject }))
+        let found = erase_person(&node.governance, EraseOrder { subject: subject.clone(), principals }).await?;
+        Ok(Json(EraseReply { subject, found }))
     })
     .await
 }
@@ -194,6 +200,7 @@ fn filter(query: AuditQuery) -> Result<AuditFilter, ApiError> {
 /// An entry, as it is told; `log` is which of the node's, where that is known.
 #[must_use]
 pub fn audit_entry(log: Option<u32>, entry: u64, leaf: &AuditLeaf) -> AuditEntry {
+    let digits = |digest: Option<Digest>| digest.map(|digest| hex(&digest));
     AuditEntry {
         log,
         entry,
@@ -203,11 +210,23 @@ pub fn audit_entry(log: Option<u32>, entry: u64, leaf: &AuditLeaf) -> AuditEntry
         accountable: leaf.accountable.clone(),
         agent: leaf.agent.as_ref().map(ToString::to_string),
         version: leaf.version.clone(),
+        contract: digits(leaf.contract),
+        binding: digits(leaf.binding),
         action: leaf.action.clone(),
+        definition: digits(leaf.definition),
         label: leaf.label.map(reach),
-        policy: leaf.policy.map(|digest| hex(&digest)),
+        label_after: leaf.label_after.map(reach),
+        policy: digits(leaf.policy),
         deciding: leaf.deciding.clone(),
+        question: digits(leaf.consent),
+        row: digits(leaf.row),
+        trace: digits(leaf.trace),
         outcome: leaf.outcome.map(|outcome| outcome.word().to_owned()),
+        verdicts: leaf
+            .verdicts
+            .iter()
+            .map(|AuditVerdict { gate, word }| AuditGateVerdict { gate: gate.clone(), verdict: word.word().to_owned() })
+            .collect(),
     }
 }
 
@@ -221,6 +240,8 @@ fn body(body: RecordBody) -> AuditBody {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::audit::AuditWord;
+
     use super::*;
 
     #[test]
@@ -244,5 +265,11 @@ mod tests {
         let told = audit_entry(None, 4, &leaf);
         assert_eq!((told.entry, told.at_ms, told.stage.as_str()), (4, 7, "denied"));
         assert_eq!(told.policy, Some("01".repeat(32)));
+
+        let mut leaf = AuditLeaf::new(AuditStage::Turn, 8);
+        leaf.verdicts = vec![AuditVerdict { gate: "schema".to_owned(), word: AuditWord::Refused }];
+        let told = audit_entry(None, 5, &leaf);
+        let said = told.verdicts.iter().map(|said| (said.gate.as_str(), said.verdict.as_str()));
+        assert_eq!(said.collect::<Vec<_>>(), [("schema", "refused")]);
     }
 }

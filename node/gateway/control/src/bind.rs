@@ -34,7 +34,7 @@ pub async fn find(State(node): State<Arc<Operations>>, Path(name): Path<String>)
 }
 
 fn reply(binding: SealedBinding) -> BindingReply {
-    let SealedBinding { network, bound, sealed, fields } = binding;
+    let SealedBinding { network, bound, sealed, core, proof, fields } = binding;
     let field =
         |(field, (value, layer)): (String, (Value, Layer))| ContractField { field, value, set_by: layer.to_string() };
     BindingReply {
@@ -42,6 +42,8 @@ fn reply(binding: SealedBinding) -> BindingReply {
         network,
         manifest: bound.manifest.clone(),
         sealed,
+        core,
+        proof: proof.and_then(|proof| serde_json::to_value(proof).ok()),
         models: bound.models.iter().map(reason).collect(),
         tools: bound.tools.iter().map(reason).collect(),
         fields: fields.map(|fields| fields.into_iter().map(field).collect()),

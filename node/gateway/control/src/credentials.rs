@@ -167,12 +167,15 @@ pub async fn add_token(
         return Err(ApiError::invalid("a token without a scope is good for nothing: give it read, call or admin"));
     }
     let (file, random) = (token_file(&node)?, node.entropy().bytes());
-    with_files(move || {
+    node.token_records.check(&node.governance).await?;
+    let added = with_files(move || {
         let scopes = scopes.into_iter().map(TokenScope::name).map(str::to_owned).collect();
         let token = file.add(&name, scopes, &agents, random)?;
         Ok(Json(TokenAddition { name, token }))
     })
-    .await
+    .await?;
+    node.token_records.note(&node.governance).await;
+    Ok(added)
 }
 
 /// `DELETE /tokens/{name}`
@@ -183,11 +186,13 @@ pub async fn remove_token(
 ) -> Answer<TokenRemoval> {
     requester.check_owner()?;
     let file = token_file(&node)?;
-    with_files(move || {
+    let removed = with_files(move || {
         let left = file.remove(&name)?;
         Ok(Json(TokenRemoval { removed: name, left }))
     })
-    .await
+    .await?;
+    node.token_records.note(&node.governance).await;
+    Ok(removed)
 }
 
 /// `POST /gateway/open`
@@ -198,11 +203,13 @@ pub async fn open(
 ) -> Answer<GatewayOpening> {
     requester.check_owner()?;
     let file = token_file(&node)?;
-    with_files(move || {
+    let opened = with_files(move || {
         file.open()?;
         Ok(Json(GatewayOpening { open: true }))
     })
-    .await
+    .await?;
+    node.token_records.note(&node.governance).await;
+    Ok(opened)
 }
 
 /// `POST /network-key`

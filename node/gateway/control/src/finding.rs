@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use althing_api::{
     AgentMatch, CapabilitySummary, FindQuery, MachineOffer, SearchExplanation, SearchOmission, SearchPlace,
-    SearchReply, SearchSteps, TableSearch, ThingMatch,
+    SearchReply, SearchSteps, SuccessShare, TableSearch, ThingMatch,
 };
+use althing_calls::finding::Success;
 use althing_discovery::{Explanation, Found, Learned, Query, SearchReport, Thing};
 use althing_operations::Operations;
 use althing_protocol::near;
@@ -33,7 +34,7 @@ pub async fn find(State(node): State<Arc<Operations>>, Parameters(asked): Parame
     let ((found, why), published) =
         futures::future::join(node.discovery.search(&query), released.find(&query, signed_in)).await;
     let took = begun.elapsed();
-    let agents: Vec<AgentMatch> = found.iter().map(|found| agent(&query, found)).collect();
+    let agents: Vec<AgentMatch> = found.iter().map(|found| agent(&node, &query, found)).collect();
     let heard = node.discovery.things(&query);
     let things: Vec<ThingMatch> = heard.iter().map(thing).chain(published.iter().map(attesting::thing)).collect();
     let meant = (agents.is_empty() && things.is_empty()).then(|| meant(&node, &query));
@@ -84,7 +85,7 @@ fn thing(thing: &Thing) -> ThingMatch {
 }
 
 /// An agent on one node.
-fn agent(query: &Query, found: &Found) -> AgentMatch {
+fn agent(node: &Operations, query: &Query, found: &Found) -> AgentMatch {
     let description = &found.candidate.description;
     let machine = |machine: althing_protocol::object::Machine| MachineOffer {
         grade: machine.grade,
@@ -114,6 +115,8 @@ fn agent(query: &Query, found: &Found) -> AgentMatch {
         machine: found.machine.map(machine),
         class: found.load.map(|load| load.latency.name().to_owned()),
         turns: found.load.map(|load| load.turns),
+        success: Success::of(&node.calls, found)
+            .map(|known| SuccessShare { share: known.share(), basis: known.basis.to_owned() }),
         status: status.to_owned(),
         learned: learned.to_owned(),
         heard_ms_ago: found.heard_ms_ago,

@@ -19,6 +19,7 @@ mod audit;
 mod bind;
 mod blueprints;
 mod body;
+mod catalog;
 mod comparisons;
 mod credentials;
 mod diagnosis;
@@ -67,8 +68,8 @@ use std::sync::Arc;
 
 use althing_api::{
     AddRequest, AgentAddition, AgentList, AgentRemoval, AgentSummary, CallCancellation, CallExplanation, CallHosts,
-    CallLine, CallRequest, CallStep, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChanges, TrustChange,
-    TrustList, TrustRequest,
+    CallLine, CallRequest, CallStep, DoctorReport, DoctorRequest, Kind, OverheadReport, RightsChanges, TaskEvent,
+    TrustChange, TrustList, TrustRequest,
 };
 use althing_calls::{Among, Asker, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply};
 use althing_node::publish;
@@ -85,6 +86,7 @@ use serde::Serialize;
 pub use agents::machine;
 pub use audit::audit_entry;
 pub use error::ApiError;
+pub use pending::{person_answer, person_question};
 pub use status::osi_model;
 
 use body::{Body, Parameters, detached};
@@ -139,6 +141,7 @@ fn all_routes() -> Routes {
             trust,
         )
         .route(Route::post::<CallRequest>("/call", "Calls an agent").lines::<CallLine>(), call)
+        .route(Route::post::<CallRequest>("/answer", "Shows a task of an agent as it is").lines::<CallLine>(), answer)
         .route(Route::post::<CallRequest>("/cancel", "Cancels a task of an agent").reply::<CallCancellation>(), cancel)
 }
 
@@ -243,9 +246,9 @@ async fn trust(State(node): State<Arc<Operations>>, Body(request): Body<TrustReq
     .await
 }
 
-/// The parameters of `CancelTask`.
+/// The parameters of `CancelTask` and `GetTask`.
 #[derive(Serialize)]
-struct CancelParams<'a> {
+struct TaskParams<'a> {
     id: Option<&'a str>,
 }
 
@@ -254,9 +257,25 @@ async fn cancel(
     requester: Requester,
     Body(request): Body<CallRequest>,
 ) -> Answer<CallCancellation> {
-    let params = CancelParams { id: request.task.as_deref() };
+    let params = TaskParams { id: request.task.as_deref() };
     ask(&node, requester, &request, (Operation::CancelTask, &params)).await?;
     Ok(Json(CallCancellation { cancelled: request.task }))
+}
+
+/// Shows a task as it is by now to whoever gave it to the agent; the text says nothing.
+async fn answer(
+    State(node): State<Arc<Operations>>,
+    requester: Requester,
+    Body(request): Body<CallRequest>,
+) -> Result<Response, ApiError> {
+    let params = TaskParams { id: request.task.as_deref() };
+    let Reply::One(body) = ask(&node, requester, &request, (Operation::GetTask, &params)).await? else {
+        return Err(ApiError::failed("the task was answered as a stream"));
+    };
+    let task: serde_json::Value = serde_json::from_slice(&body).map_err(|error| ApiError::failed(error.to_string()))?;
+    // As the events of a call have it.
+    let event = serde_json::to_value(TaskEvent { task }).map_err(|error| ApiError::failed(error.to_string()))?;
+    Ok(ndjson(futures::stream::iter([CallLine::Event(event)])))
 }
 
 /// Which publishers' agents may be called.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use althing_api::{
     AnswerQuery, AnswerReply, AnswerRequest, AnswerState, AnswerText, ConsentList, ConsentRemoval, Kind, NodeStep,
-    PendingEntry, PendingList, PendingSource, PendingTrouble, PendingWant, StandingConsent, StandingRequest,
+    PendingEntry, PendingList, PendingSource, PendingTrouble, PendingWant, PersonQuestion, StandingConsent,
+    StandingRequest,
 };
+use althing_calls::Principal;
 use althing_operations::Operations;
 use althing_operations::governance::{
     Actor, AnswerError, AskState, ConsentError, DeliveryTrouble, PendingAsk, PendingGap, PendingRelease, PendingStep,
@@ -57,26 +59,76 @@ pub async fn answer(
     Requester(principal): Requester,
     Body(request): Body<AnswerRequest>,
 ) -> Answer<AnswerReply> {
-    let AnswerRequest { approved, reason, standing, signature } = request;
-    let by = match signature {
+    let by = match request.signature.clone() {
         Some(signature) => signer(&node, &ask, signature)?,
         None => actor(&node, &principal)?,
     };
+    detached(take(node, ask, request, by)).await.map(Json)
+}
+
+/// Takes an answer: in a task of its own, also where whoever sent it hangs up.
+async fn take(node: Arc<Operations>, ask: String, request: AnswerRequest, by: Actor) -> Result<AnswerReply, ApiError> {
+    let AnswerRequest { approved, reason, standing, signature: _ } = request;
     let standing = standing.map(|StandingRequest { count, until_ms, free }| StandingTerms {
         count,
         until_ms,
         free: free.into_iter().collect(),
     });
     let answer = althing_operations::governance::Answer { yes: approved, reason, standing };
-    detached(async move {
-        let state = match node.governance.answer(&ask, answer, by).await? {
-            AskState::Open => AnswerState::Open,
-            AskState::Approved | AskState::Used => AnswerState::Approved,
-            AskState::Denied(_) => AnswerState::Denied,
-        };
-        Ok(Json(AnswerReply { id: ask, state }))
-    })
-    .await
+    let state = match node.governance.answer(&ask, answer, by).await? {
+        AskState::Open => AnswerState::Open,
+        AskState::Approved | AskState::Used => AnswerState::Approved,
+        AskState::Denied(_) => AnswerState::Denied,
+    };
+    Ok(AnswerReply { id: ask, state })
+}
+
+/// What a user of the gateway is asked, with the texts that are signed to answer it.
+///
+/// # Errors
+/// The user is nobody in the file of people, or nobody who is asked that.
+pub fn person_question(node: &Operations, user: &str, ask: &str) -> Result<PersonQuestion, ApiError> {
+    let waits = asked(node, &person(node, user)?, ask)?;
+    let text = |yes: bool| node.governance.text_to_sign(ask, yes, waits.expires_ms).ok_or_else(unknown);
+    let (approve, deny) = (text(true)?, text(false)?);
+    Ok(PersonQuestion { question: call(waits), approve, deny })
+}
+
+/// Takes the answer of a user of the gateway, which that person signed: the JSON of an [`AnswerRequest`].
+///
+/// # Errors
+/// As [`person_question`], or the answer does not count.
+pub async fn person_answer(
+    node: Arc<Operations>,
+    user: &str,
+    ask: &str,
+    answer: &[u8],
+) -> Result<AnswerReply, ApiError> {
+    let request: AnswerRequest = serde_json::from_slice(answer).map_err(|_| {
+        ApiError::invalid("the body is no answer: that is JSON with `approved`, `signature` and perhaps `reason`")
+    })?;
+    let name = person(&node, user)?;
+    let until_ms = asked(&node, &name, ask)?.expires_ms;
+    let signed = request.signature.clone().map(|signature| SignedAnswer { signature, until_ms });
+    detached(take(node, ask.to_owned(), request, Actor::Person { name, signed })).await
+}
+
+/// Who a user of the gateway is.
+fn person(node: &Operations, user: &str) -> Result<String, ApiError> {
+    match actor(node, &Principal::User(user.to_owned()))? {
+        Actor::Person { name, .. } => Ok(name),
+        Actor::Owner => Err(unknown()),
+    }
+}
+
+/// What a person is asked. Whoever is not asked is told the same as where there is no such question.
+fn asked(node: &Operations, person: &str, ask: &str) -> Result<PendingAsk, ApiError> {
+    let mut all = node.governance.pending().into_iter();
+    all.find(|one| one.id == ask && node.governance.is_asked(ask, person)).ok_or_else(unknown)
+}
+
+fn unknown() -> ApiError {
+    AnswerError::Consent(ConsentError::Unknown).into()
 }
 
 /// `GET /pending/{ask}/text`
@@ -114,7 +166,7 @@ pub async fn withdraw(
 }
 
 fn standing(yes: StandingYes) -> StandingConsent {
-    let StandingYes { id, person, template, at_ms, until_ms, left } = yes;
+    let StandingYes { id, person, template, at_ms, until_ms, left, .. } = yes;
     StandingConsent {
         id: hex(&id),
         person,

@@ -48,7 +48,7 @@ fn report(people: &People) -> PeopleReport {
 fn way(reach: &ReachSpec) -> String {
     match reach {
         ReachSpec::Url { url, .. } => format!("url {url}"),
-        ReachSpec::Command(command) => format!("command {}", command.first().map_or("", String::as_str)),
+        ReachSpec::Command { command, .. } => format!("command {}", command.first().map_or("", String::as_str)),
         ReachSpec::Agent(agent) => format!("agent {agent}"),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use althing_api::{
     ActionQuery, ActionReport, ActionRight, DataReach, DecisionReport, Kind, PolicyCase, PolicyDifference,
     PolicyDifferences, PolicyExplanation, PolicyFinding, PolicyFindings, PolicyNode, PolicyQuestion, PolicyReason,
-    PolicyReport, PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict,
+    PolicyReport, PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict, TaskDecisions,
 };
 use althing_node::NodeError;
 use althing_operations::Operations;
@@ -21,6 +21,9 @@ use serde_json::{Map, Value};
 use crate::body::{Body, Parameters, detached};
 use crate::error::{Answer, ApiError};
 use crate::requester::{Requester, actor};
+
+/// Of the newest decisions, how many are looked at for those of one task.
+const LOOKED_AT_MAX: usize = 1_024;
 
 impl From<ChangeError> for ApiError {
     fn from(error: ChangeError) -> ApiError {
@@ -156,6 +159,13 @@ pub async fn decision(State(node): State<Arc<Operations>>, Path(decision): Path<
     Ok(Json(decided(number, found)))
 }
 
+/// `GET /tasks/{task}/decisions`
+pub async fn of_task(State(node): State<Arc<Operations>>, Path(task): Path<String>) -> Answer<TaskDecisions> {
+    let newest = node.governance.decisions(LOOKED_AT_MAX).map_err(|error| ApiError::failed(error.to_string()))?;
+    let of_task = newest.records.into_iter().filter(|(_, record)| record.task == task);
+    Ok(Json(TaskDecisions { decisions: of_task.map(|(number, record)| decided(number, record)).collect() }))
+}
+
 /// `GET /who`
 pub async fn who(
     State(node): State<Arc<Operations>>,
@@ -163,6 +173,7 @@ pub async fn who(
 ) -> Answer<ActionReport> {
     let right = |right: althing_operations::governance::ActionRight| ActionRight {
         agent: right.agent.id.to_string(),
+        accountable: right.accountable,
         answer: right.answer.to_owned(),
         why: right.why,
     };

@@ -8,8 +8,9 @@ use althing_api::{
     InstallRequest, InstallStatus, InstallTerms, MarkRequest, NameProof, PublishRequest, RegistryFork, RegistryList,
     RegistryRemoval, RegistryStatus, RegistryWitnesses, ReleaseList, ReleaseMark, ReleaseOffer, ReleasePublication,
     ReleaseVersion, ReleaseVersions, UpdateAbsence, UpdateCompletion, UpdateLook, UpdateOffer, UpdateReply,
-    UpdateRequest, WorkflowAddition,
+    UpdateRequest, UpdateRule, UpdateRuleRequest, UpdateRuleStatus, WorkflowAddition,
 };
+use althing_node::revocations::UpdateRule as Rule;
 use althing_operations::Operations;
 use althing_operations::registries::{
     Installation, ListedAgent, ListedVersion, Mark, NamedBy, Offer, Outdated, Publication, Published, RegistriesError,
@@ -216,10 +217,11 @@ fn agreed(offer: &Offer, digest: &str) -> Result<(), ApiError> {
 
 /// `POST /install`: shows what would be installed; installs it when its digest is agreed to.
 pub async fn install(State(node): State<Arc<Operations>>, Body(request): Body<InstallRequest>) -> Answer<InstallReply> {
-    let InstallRequest { reference, name, callers, registry, terms } = request;
+    let InstallRequest { reference, name, callers, registry, update, terms } = request;
     let InstallTerms { young, uncontained, publisher, agreed: digest } = terms;
     let publisher = meant(publisher)?;
-    let wanted = Installation { reference, name, callers, young, uncontained, publisher, registry };
+    let update = rule(update);
+    let wanted = Installation { reference, name, callers, young, uncontained, publisher, registry, update };
     let offer = node.registries.installing().look(&wanted, trusts(&node)).await?;
     let release = offered(&node, &offer);
     let Some(digest) = digest else {
@@ -255,7 +257,7 @@ pub async fn update(State(node): State<Arc<Operations>>, Body(request): Body<Upd
     let terms = UpdateTerms { young, uncontained, publisher };
     let offer = node.registries.installing().look_for_update(&node.agents, &name, terms, trusts(&node)).await?;
     let release = offered(&node, &offer);
-    let (before_agent, before) = node.registries.installing().release_of(&name)?;
+    let (before_agent, before) = node.registries.inventory().release_of(&name)?;
     let Some(digest) = digest else {
         let installed = shared::installed(&node, &name);
         let offer = UpdateOffer { release, before, before_agent, installed };
@@ -270,12 +272,32 @@ pub async fn update(State(node): State<Arc<Operations>>, Body(request): Body<Upd
     .await
 }
 
+fn rule(update: UpdateRule) -> Rule {
+    match update {
+        UpdateRule::Asked => Rule::Asked,
+        UpdateRule::Rollout => Rule::Rollout,
+    }
+}
+
+/// `POST /installed/{name}/update`: how newer releases come from now on.
+pub async fn set_rule(
+    State(node): State<Arc<Operations>>,
+    Path(name): Path<String>,
+    Body(UpdateRuleRequest { update }): Body<UpdateRuleRequest>,
+) -> Answer<UpdateRuleStatus> {
+    detached(async move {
+        node.registries.inventory().set_rule(&name, rule(update)).await?;
+        Ok(Json(UpdateRuleStatus { name, update }))
+    })
+    .await
+}
+
 /// `DELETE /installed/{name}`: removes a workflow or an agent that was installed.
 pub async fn uninstall(State(node): State<Arc<Operations>>, Path(name): Path<String>) -> Answer<InstallRemoval> {
     detached(async move {
         match node.registries.workflows().remove(&name).await {
             Err(RegistriesError::NotInstalled(..)) => {
-                node.registries.installing().release_of(&name)?;
+                node.registries.inventory().release_of(&name)?;
                 node.agents.remove(&name).await?;
             }
             removed => removed?,
@@ -311,5 +333,11 @@ fn installed(row: &Outdated) -> InstallStatus {
         quarantined: row.quarantined.clone(),
         named: row.from.named.clone(),
         passed_to: row.passed_to.as_ref().map(|agent| agent.publisher().to_string()),
+        update: match row.from.update {
+            Rule::Asked => UpdateRule::Asked,
+            Rule::Rollout => UpdateRule::Rollout,
+        },
+        tried: row.from.trial.as_ref().map(|trial| trial.version.clone()),
+        held: row.held.clone(),
     }
 }

@@ -54,6 +54,7 @@ pub async fn begin(
         let by = match by {
             RolloutUnit::Call => rollouts::RolloutUnit::Call,
             RolloutUnit::Caller => rollouts::RolloutUnit::Caller,
+            RolloutUnit::Group => rollouts::RolloutUnit::Group,
         };
         let plan = RolloutPlan { steps, by, shadow, has_cases: cases.is_some() };
         let read = (place.path(), sources.as_slice());
@@ -92,10 +93,20 @@ pub async fn show(State(node): State<Arc<Operations>>, Path(agent): Path<String>
 
 fn shown(node: &Operations, agent: String) -> Answer<RolloutStatus> {
     let report = rollouts::report(node, &agent).map_err(|error| near::agent_problem(node, &agent, error))?;
-    Ok(Json(status(agent, report)))
+    let release = release(node, &agent, &report);
+    Ok(Json(status(agent, report, release)))
 }
 
-fn status(agent: String, report: RolloutReport) -> RolloutStatus {
+/// The release that the new version is, where the node began the rollout by itself.
+fn release(node: &Operations, agent: &str, report: &RolloutReport) -> Option<String> {
+    let row = node.revocations.installed().remove(agent)?;
+    let tried = row.trial.into_iter().map(|trial| (trial.version, trial.digest));
+    let passed = row.passed.into_iter().map(|passed| (passed.version, passed.digest));
+    let (version, _) = tried.chain(passed).find(|(_, digest)| digest.as_ref() == Some(&report.new.digest))?;
+    Some(format!("{} {version}", row.agent))
+}
+
+fn status(agent: String, report: RolloutReport, release: Option<String>) -> RolloutStatus {
     let (state, reason) = match report.phase {
         RolloutPhase::Running => (RolloutState::Running, None),
         RolloutPhase::Promoted { by_owner: false } => (RolloutState::Promoted, None),
@@ -119,6 +130,7 @@ fn status(agent: String, report: RolloutReport) -> RolloutStatus {
     let by = match report.by {
         rollouts::RolloutUnit::Call => RolloutUnit::Call,
         rollouts::RolloutUnit::Caller => RolloutUnit::Caller,
+        rollouts::RolloutUnit::Group => RolloutUnit::Group,
     };
     let reversals = report.reversals.into_iter();
     RolloutStatus {
@@ -143,6 +155,7 @@ fn status(agent: String, report: RolloutReport) -> RolloutStatus {
         }),
         effects: report.effects.into_iter().map(|(tool, calls)| RolloutEffect { tool, calls }).collect(),
         went_back: reversals.map(|(digest, reason)| VersionReversal { digest, reason }).collect(),
+        release,
     }
 }
 

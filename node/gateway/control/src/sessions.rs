@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use althing_api::{
     CallDoubt, CallOutcome, RestartRequest, ResumeRequest, SessionCondition, SessionEntry, SessionList,
-    SessionResumption, SessionRow, SessionRowKind, SessionSteps, SessionTotals, SessionTurn,
+    SessionResumption, SessionRow, SessionRowKind, SessionSteps, SessionTotals, SessionTurn, StoppedTurn,
 };
-use althing_calls::{Resolution, RowKind, RowSummary, SessionState, SessionSummary, TurnSteps};
+use althing_calls::{Resolution, RowKind, RowSummary, SessionState, SessionSummary, TurnLoss, TurnSteps};
 use althing_operations::Operations;
 use althing_protocol::hex;
 use axum::Json;
@@ -33,16 +33,26 @@ struct TextBlock<'a> {
     text: &'a str,
 }
 
-/// Lists the turns that have a journal.
+/// Lists the turns that have a journal, and those that stopped and may go on anew.
 pub async fn list(State(node): State<Arc<Operations>>) -> Json<SessionList> {
-    Json(SessionList { sessions: node.hosting.own_tasks().sessions().into_iter().map(entry).collect() })
+    let own = node.hosting.own_tasks();
+    let sessions = own.sessions().into_iter().map(entry).collect();
+    Json(SessionList { sessions, stopped: own.stopped_turns().into_iter().filter_map(stop).collect() })
 }
 
-/// How many turns have one, and how many of these are in doubt.
+/// How many turns have one, how many of these are in doubt, and how many others stopped.
 pub fn totals(node: &Operations) -> SessionTotals {
-    let sessions = node.hosting.own_tasks().sessions();
-    let in_doubt = sessions.iter().filter(|session| session.state == SessionState::InDoubt).count();
-    SessionTotals { sessions: sessions.len(), in_doubt }
+    let own = node.hosting.own_tasks();
+    let sessions = own.sessions();
+    // Also of a turn that waits for its agent.
+    let in_doubt = sessions.iter().filter(|session| !session.doubts.is_empty()).count();
+    SessionTotals { sessions: sessions.len(), in_doubt, stopped: own.stopped_turns().len() }
+}
+
+/// A turn that may go on anew.
+fn stop(loss: TurnLoss) -> Option<StoppedTurn> {
+    let TurnLoss { agent, task, why, restart_until_ms } = loss;
+    restart_until_ms.map(|until_ms| StoppedTurn { task, agent, why, until_ms })
 }
 
 fn entry(known: SessionSummary) -> SessionEntry {

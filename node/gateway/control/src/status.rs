@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use althing_api::{
     CallStatus, CommunicationStatus, DialFailure, DiscoveryStatus, ExecutionStatus, GovernanceTotals, HealthStatus,
-    KeyStatus, LayerStatus, NodeStatus, OsiModel, PeerList, PeerStatus, ReachStatus, TableStatus, VerificationTotals,
+    HealthWord, KeyStatus, LayerStatus, NodeStatus, OsiModel, PeerList, PeerStatus, ReachStatus, TableStatus,
+    VerificationTotals,
 };
 use althing_execution::ANSWER_REFUSED;
 use althing_execution::hrt::OUTPUT_OUT_OF_LIMITS;
 use althing_operations::Operations;
-use althing_operations::doctor::{LayerHealth, layer_health};
+use althing_operations::doctor::{Health, LayerHealth, layer_health};
 use axum::Json;
 use axum::extract::State;
 
@@ -113,7 +114,11 @@ fn verification(node: &Operations) -> VerificationTotals {
 }
 
 fn health(words: LayerHealth) -> HealthStatus {
-    let [l1, l2, l3, l4, l5, l6, l7] = words.map(|word| word.name().to_owned());
+    let [l1, l2, l3, l4, l5, l6, l7] = words.map(|word| match word {
+        Health::Well => HealthWord::Well,
+        Health::Note => HealthWord::Note,
+        Health::Wrong => HealthWord::Wrong,
+    });
     HealthStatus { l1, l2, l3, l4, l5, l6, l7 }
 }
 

@@ -11,6 +11,7 @@ use axum::extract::State;
 
 use crate::body::{Body, detached};
 use crate::error::{Answer, ApiError};
+use crate::near::agent_problem;
 use crate::requester::{Requester, actor};
 
 /// Stops at once, here and on the owner's other nodes.
@@ -26,9 +27,12 @@ pub async fn stop(
     // What was begun reaches the other nodes, whoever hangs up.
     detached(async move {
         let target = agent.clone().map_or(StopTarget::All, StopTarget::Agent);
-        let StopReport { word, is_known, nodes } = stop_agents(&node, &target, revoke).await?;
+        let unknown = |error| agent_problem(&node, agent.as_deref().unwrap_or_default(), error);
+        let StopReport { word, is_known, nodes, questions } =
+            stop_agents(&node, &target, revoke).await.map_err(unknown)?;
         let nodes = nodes.into_iter().map(|(node, heard)| StopNode { node: node.did(), why: heard.err() });
-        Ok(Json(StopReply { agent, revoked: word == OrderWord::Revoke, known: is_known, nodes: nodes.collect() }))
+        let revoked = word == OrderWord::Revoke;
+        Ok(Json(StopReply { agent, revoked, known: is_known, nodes: nodes.collect(), questions }))
     })
     .await
 }

@@ -4,30 +4,31 @@ use althing_api::{
     AcceptReply, AcceptRequest, ActionQuery, ActionReport, AddRegistry, AddRequest, AddToken, AdoptReply, AdoptRequest,
     AgentEntries, AnswerQuery, AnswerReply, AnswerRequest, AnswerText, AppChanges, AppList, AppRequest, AppStatus,
     ApprovalList, ApprovalReply, ApproveRequest, AttestRequest, AttestationStatement, AuditDetails, AuditList,
-    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, ChannelReply, ComparisonReply, ComparisonRequest,
-    ConsentList, ConsentRemoval, CreateGroup, DecisionReport, DomainProof, EntryQuery, EraseReply, EraseRequest,
-    EventLine, FindQuery, GatewayOpening, GroupKeys, GroupList, GroupName, GroupProposals, GroupReply, GroupRequest,
-    GroupStatus, GroupValue, HandoffReply, HandoffRequest, InstallList, InstallRemoval, InstallReply, InstallRequest,
-    JoinGroup, KeysQuery, LineageReport, ListQuery, LogEntry, LogWatch, LogsRequest, MakeNetworkKey, MarkRequest,
-    MeasureRequest, MemberRequest, MemoryContent, MemoryEntry, MemoryNamespaces, MemoryPassages, MemoryRemoval,
-    MemoryReply, MemoryRequest, NetworkKeyAddition, NodeStatus, OpenGateway, OrganisationStatus, OrganiseRequest,
-    OsiModel, OwnerKeys, PassagesQuery, PeerList, PendingList, PeopleReport, PeopleText, PolicyDifferences,
-    PolicyExplanation, PolicyFindings, PolicyQuestion, PolicyReport, PolicyTest, PolicyTestReport, PolicyText,
-    ProveRequest, PruneReply, PruneRequest, PublishRequest, PurgeRequest, ReceiptList, RegistryList, RegistryRemoval,
-    RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList, ReleaseMark, ReleasePublication, ReleasePurge,
-    ReplayRequest, ReserveReply, ReserveRequest, ResourceList, RestartRequest, ResumeRequest, RevokeRequest,
-    RightsChanges, RolloutOrder, RolloutRequest, RolloutStatus, RotateRequest, RouteChannel, RouteEvaluation,
-    RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport, RouteRequest, RunDetails, RunLine, RunList,
-    RunVerification, ScheduleList, ScheduleReply, ScheduleRequest, SearchReply, ServeGroup, ServeReply, SessionList,
-    SessionResumption, SessionSteps, StageRejection, StopReply, StopRequest, TapLine, TapRequest, TaskCase,
-    TaskDependencies, TaskDetails, TaskList, TaskQuery, TaskReplay, TaskReply, TaskRequest, TestReply, TestRequest,
-    TokenAddition, TokenList, TokenRemoval, TraceDetails, TraceList, UpdateReply, UpdateRequest, ValueQuery,
-    VerdictReport, WaitReply, WithdrawRequest, WorkflowReply, WorkflowRequest,
+    AuditQuery, BindingReply, BlueprintList, BlueprintMeasurement, CatalogList, CatalogQuery, ChannelReply,
+    ComparisonReply, ComparisonRequest, ConsentList, ConsentRemoval, CreateGroup, DecisionReport, DomainProof,
+    EntryQuery, EraseReply, EraseRequest, EventLine, FindQuery, GatewayOpening, GroupKeys, GroupList, GroupName,
+    GroupProposals, GroupReply, GroupRequest, GroupStatus, GroupValue, HandoffReply, HandoffRequest, InstallList,
+    InstallRemoval, InstallReply, InstallRequest, JoinGroup, KeysQuery, LineageReport, ListQuery, LogEntry, LogWatch,
+    LogsRequest, MakeNetworkKey, MarkRequest, MeasureRequest, MemberRequest, MemoryContent, MemoryEntry,
+    MemoryNamespaces, MemoryPassages, MemoryRemoval, MemoryReply, MemoryRequest, NetworkKeyAddition, NodeStatus,
+    OpenGateway, OrganisationStatus, OrganiseRequest, OsiModel, OwnerKeys, PassagesQuery, PeerList, PendingList,
+    PeopleReport, PeopleText, PolicyDifferences, PolicyExplanation, PolicyFindings, PolicyQuestion, PolicyReport,
+    PolicyTest, PolicyTestReport, PolicyText, ProveRequest, PruneReply, PruneRequest, PublishRequest, PurgeRequest,
+    ReceiptList, RegistryList, RegistryRemoval, RegistryStatus, RejectRequest, ReleaseDetails, ReleaseList,
+    ReleaseMark, ReleasePublication, ReleasePurge, ReplayRequest, ReserveReply, ReserveRequest, ResourceList,
+    RestartRequest, ResumeRequest, RevokeRequest, RightsChanges, RolloutOrder, RolloutRequest, RolloutStatus,
+    RotateRequest, RouteChannel, RouteEvaluation, RouteFile, RouteLesson, RouteRemoval, RouteReply, RouteReport,
+    RouteRequest, RunDetails, RunLine, RunList, RunVerification, ScheduleList, ScheduleReply, ScheduleRequest,
+    SearchReply, ServeGroup, ServeReply, SessionList, SessionResumption, SessionSteps, StageRejection, StopReply,
+    StopRequest, TapLine, TapRequest, TaskCase, TaskDecisions, TaskDependencies, TaskDetails, TaskList, TaskQuery,
+    TaskReplay, TaskReply, TaskRequest, TestReply, TestRequest, TokenAddition, TokenList, TokenRemoval, TraceDetails,
+    TraceList, UpdateReply, UpdateRequest, UpdateRuleRequest, UpdateRuleStatus, ValueQuery, VerdictReport, WaitReply,
+    WithdrawRequest, WorkflowReply, WorkflowRequest,
 };
 
 use crate::routes::{Route, Routes};
 use crate::{
-    adopt, agents, attesting, audit, bind, blueprints, comparisons, credentials, events, finding, group_apps,
+    adopt, agents, attesting, audit, bind, blueprints, catalog, comparisons, credentials, events, finding, group_apps,
     group_flows, group_tasks, groups, handoffs, lineage, logs, memory, org, pending, people, policies, receipts,
     registries, reserve, rollouts, routing, sessions, status, stopping, tap, traces, trials, verdicts, waits,
 };
@@ -162,6 +163,12 @@ fn of_agents(routes: Routes) -> Routes {
             Route::get("/bind/{name}", "Shows what an agent was bound to, or the manifest of that hash")
                 .reply::<BindingReply>(),
             bind::find,
+        )
+        .route(
+            Route::get("/catalog", "Lists tools and models, with what their owner says of them")
+                .query::<CatalogQuery>()
+                .reply::<CatalogList>(),
+            catalog::list,
         )
         .route(
             Route::post::<ReserveRequest>("/reserve", "Reserves what a contract needs on another node")
@@ -352,6 +359,11 @@ fn of_sessions(routes: Routes) -> Routes {
                 .reply::<VerdictReport>(),
             verdicts::of_task,
         )
+        .route(
+            Route::get("/tasks/{task}/decisions", "Shows what was decided of calls in a task, and why")
+                .reply::<TaskDecisions>(),
+            policies::of_task,
+        )
 }
 
 fn of_tests(routes: Routes) -> Routes {
@@ -538,6 +550,11 @@ fn of_registries(routes: Routes) -> Routes {
         .route(
             Route::get("/outdated", "Lists what is installed, with what its registry has now").reply::<InstallList>(),
             registries::outdated,
+        )
+        .route(
+            Route::post::<UpdateRuleRequest>("/installed/{name}/update", "Says how newer releases come from now on")
+                .reply::<UpdateRuleStatus>(),
+            registries::set_rule,
         )
         .route(
             Route::delete("/installed/{name}", "Removes what was installed").reply::<InstallRemoval>(),

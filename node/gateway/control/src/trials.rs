@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use althing_api::{
-    CaseReport, CaseRun, LiveTest, ReplayRequest, ShareEstimate, TaskCase, TaskReplay, TestOutcome, TestReply,
-    TestReport, TestRequest, TurnReplay,
+    CaseReport, CaseRun, JudgeAgreement, JudgeVerdict, LiveTest, ReplayRequest, ShareEstimate, TaskCase, TaskReplay,
+    TestOutcome, TestReply, TestReport, TestRequest, TurnReplay,
 };
-use althing_operations::test_report::{self, Interval, Outcome, Report, Verdict};
-use althing_operations::{AgentTests, Operations, TestError, TestOrder};
+use althing_operations::test_evidence::Interval;
+use althing_operations::test_report::{self, Agreement, JudgeWord, Outcome, Report, Verdict};
+use althing_operations::{AgentTests, Operations, RecordedTasks, TestError, TestOrder};
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -29,7 +30,7 @@ pub async fn case(
     requester: Requester,
 ) -> Answer<TaskCase> {
     requester.check_owner()?;
-    let case = AgentTests(&node).case(&task)?;
+    let case = RecordedTasks(&node).case(&task)?;
     Ok(Json(TaskCase { case: case.line, recorded: case.is_recorded }))
 }
 
@@ -40,7 +41,7 @@ pub async fn replay(
     Body(ReplayRequest { task }): Body<ReplayRequest>,
 ) -> Answer<TaskReplay> {
     requester.check_owner()?;
-    let replay = AgentTests(&node).replay(&task).await?;
+    let replay = RecordedTasks(&node).replay(&task).await?;
     let turn = |(message, differences): (String, Vec<String>)| TurnReplay { message, differences };
     let (equal, agent) = (replay.is_equal(), &replay.agent);
     let (agent, version) = (agent.name().to_owned(), agent.version.to_string());
@@ -54,12 +55,21 @@ pub async fn test(
     Body(request): Body<TestRequest>,
 ) -> Answer<TestReply> {
     requester.check_owner()?;
-    let TestRequest { agent, cases, runs, scorer, floor, live, junit } = request;
+    let TestRequest { agent, cases, runs, scorer, floor, live, effects_elsewhere, junit } = request;
     if floor.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
         return Err(ApiError::invalid("the floor is a share: write a number from 0 to 1"));
     }
     let live = live.map(|LiveTest { test_servers }| test_servers.into_iter().collect());
-    let order = TestOrder { agent, cases, runs: runs.unwrap_or(1), scorer, floor, live, is_strict: false };
+    let order = TestOrder {
+        agent,
+        cases,
+        runs: runs.unwrap_or(1),
+        scorer,
+        floor,
+        live,
+        is_strict: false,
+        accepts_effects: effects_elsewhere,
+    };
     let report = AgentTests(&node).test(&order).await?;
     let written = junit.then(|| report.junit()).transpose();
     let junit = written.map_err(|error| ApiError::failed(error.to_string()))?;
@@ -80,7 +90,18 @@ fn told(report: &Report) -> TestReport {
         pass_hat: share(report.pass_hat(), report.pass_hat_interval),
         pass_at: share(report.pass_at(), report.pass_at_interval),
         floor: report.floor.map(|floor| floor.share),
+        elsewhere: report.is_elsewhere,
         cases: report.cases.iter().map(of_case).collect(),
+        judges: report.agreements.iter().map(of_judge).collect(),
+    }
+}
+
+fn of_judge(agreement: &Agreement) -> JudgeAgreement {
+    JudgeAgreement {
+        judge: agreement.judge.clone(),
+        agreed: agreement.agreed,
+        asked: agreement.asked,
+        interval: agreement.interval.map(|Interval { low, high }| (low, high)),
     }
 }
 
@@ -106,6 +127,12 @@ fn of_run(run: &test_report::CaseRun) -> CaseRun {
         first_token_ms: figures.first_token_ms,
         tokens: figures.tokens,
         tokens_per_second: figures.tokens_per_second(),
+        cost: figures.cost,
+        judges: run
+            .judges
+            .iter()
+            .map(|JudgeWord { judge, passed }| JudgeVerdict { judge: judge.clone(), passed: *passed })
+            .collect(),
     }
 }
 

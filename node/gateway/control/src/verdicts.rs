@@ -14,7 +14,8 @@ use crate::error::{Answer, ApiError};
 /// Shows what gates refused of the answers of a task, with these.
 pub async fn of_task(State(node): State<Arc<Operations>>, Path(task): Path<String>) -> Answer<VerdictReport> {
     let verdict = node.hosting.own_tasks().task_verdict(&task);
-    let verdict = verdict.map_err(|error| ApiError::new(error.kind(), error.to_string()))?;
+    let verdict =
+        verdict.map_err(|error| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy()))?;
     report(task, verdict).map(Json)
 }
 

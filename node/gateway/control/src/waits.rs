@@ -99,6 +99,7 @@ mod tests {
             hard: None,
             gives_tasks: false,
             unfit: BTreeMap::new(),
+            away: BTreeMap::new(),
             unauthorised: Vec::new(),
             findings: Vec::new(),
         };

@@ -66,7 +66,11 @@ fn operation(route: &Route, guarded: bool) -> Value {
     // A variable may be a part of its segment: `{task}:cancel`.
     let variables = route.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
     let in_path = variables.map(|name| {
-        let about = if name == "agent" { "The agent's id, or its name" } else { "The task's id" };
+        let about = match name {
+            "agent" => "The agent's id, or its name",
+            "ask" => "The question's id",
+            _ => "The task's id",
+        };
         parameter(name, "string", about, "path")
     });
     let in_query = route.query.iter().map(|(name, kind, about)| parameter(name, kind, about, "query"));

@@ -91,6 +91,7 @@ impl Exchange {
             server.port = port,
             network.transport = "tcp",
             gen_ai.agent.name = tracing::field::Empty,
+            althing.binding.hash = tracing::field::Empty,
             althing.egress.outcome = tracing::field::Empty,
             althing.egress.sent = tracing::field::Empty,
             althing.egress.received = tracing::field::Empty,

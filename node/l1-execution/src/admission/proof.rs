@@ -1,5 +1,7 @@
 //! Why an agent keeps its deadlines, as it is kept with what the agent did, and proved again by anybody.
 
+use althing_protocol::Digest;
+use althing_protocol::contract::Hrt;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::partition::{Config, Core, bounds};
@@ -49,6 +51,28 @@ pub enum ProofFault {
 }
 
 impl AdmissionProof {
+    /// The canonical JSON (RFC 8785), of which seals have the digest.
+    #[must_use]
+    pub fn canonical(&self) -> Vec<u8> {
+        serde_json_canonicalizer::to_vec(self).expect("a proof holds nothing that JSON does not")
+    }
+
+    /// The digest of [`AdmissionProof::canonical`].
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        althing_protocol::digest(&self.canonical())
+    }
+
+    /// Whether its agent has the terms of that class: its period, its deadline, and at least its budget.
+    #[must_use]
+    pub fn is_of(&self, class: &Hrt) -> bool {
+        let ns = |us: u64| us.saturating_mul(1_000);
+        self.tasks.get(self.place).is_some_and(|(own, _)| {
+            (own.period_ns, own.deadline_ns) == (ns(class.period_us), ns(class.deadline_us))
+                && own.wcet_ns >= ns(class.budget_us)
+        })
+    }
+
     /// Proves again, from nothing but what is in it, that the agent keeps its deadline.
     ///
     /// # Errors
@@ -75,6 +99,8 @@ impl AdmissionProof {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::contract::{Arrival, OnOverrun};
+
     use super::*;
     use crate::admission::{Policy, Preemption};
 
@@ -91,9 +117,29 @@ mod tests {
         let kept = proof(&[(1_000, 10_000), (2_000, 20_000)], 1);
         let json = serde_json::to_string(&kept).expect("a proof is JSON");
         let read: AdmissionProof = serde_json::from_str(&json).expect("its own JSON");
-        assert_eq!(read, kept);
+        assert_eq!((read.digest(), &read), (kept.digest(), &kept));
+        assert_ne!(proof(&[(1_000, 10_000), (2_000, 20_000)], 0).digest(), kept.digest());
         let proven = read.prove().expect("it holds");
         assert!(proven.response_bound_ns >= 2_000 && proven.response_bound_ns <= proven.deadline_ns, "{proven:?}");
+    }
+
+    #[test]
+    fn a_proof_is_of_the_terms_of_its_own_task() {
+        let class = |period_us, deadline_us, budget_us| Hrt {
+            period_us,
+            deadline_us,
+            budget_us,
+            jitter_us: None,
+            section_us: None,
+            arrival: Arrival::default(),
+            on_overrun: OnOverrun::default(),
+        };
+        let kept = proof(&[(1_000, 10_000), (2_000, 20_000)], 1);
+        assert!(kept.is_of(&class(20, 20, 2)) && kept.is_of(&class(20, 20, 1)), "stopping it takes time too");
+        for other in [class(10, 20, 2), class(20, 10, 2), class(20, 20, 3)] {
+            assert!(!kept.is_of(&other), "{other:?}");
+        }
+        assert!(!proof(&[(2_000, 20_000)], 1).is_of(&class(20, 20, 2)), "it is of no task");
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! Why a turn fails.
 
+use std::time::Duration;
+
 use crate::journal::JournalError;
 use crate::ruling::TurnRest;
+
+/// What is told of a failure in place of what an agent says of it.
+pub const UNWORDED_FAILURE: &str = "it failed; the node's log says why";
 
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +25,9 @@ pub enum AgentError {
     /// What the agent needs does not answer now: the same request may succeed in a moment.
     #[error("{0}")]
     Busy(String),
+    /// What it may use in a time was used up, or all its models were busy, before it began: by other calls, and not by its fault.
+    #[error("rejected: {0}")]
+    Exhausted(String),
     /// The agent failed.
     #[error("{0}")]
     Failed(String),
@@ -30,6 +38,15 @@ pub enum AgentError {
     /// operator.
     #[error("{0}; the log of its node says why")]
     Internal(&'static str),
+    /// The program that the agent is, or its server, ended, broke off or did not answer. The details are only in the log, as above.
+    #[error("{0}; the log of its node says why")]
+    Breakdown(&'static str),
+    /// The agent broke down in the middle of a turn, such as a component that trapped.
+    #[error("{0}")]
+    Crash(String),
+    /// It was stopped: its turn needed more than its contract gives one, of the processor or of memory.
+    #[error("{0}")]
+    OverBudget(String),
     /// The agent answered with an error of A2A or of JSON-RPC.
     #[error("{message}")]
     Refused {
@@ -70,10 +87,71 @@ impl AgentError {
         matches!(self, AgentError::Parked(_) | AgentError::Journal(JournalError::Preempted))
     }
 
+    /// The same without the agent's own words, which no gate judged; and those, for the log. `own_failures`: whether the agent
+    /// itself words its failures.
+    #[must_use]
+    pub fn without_words(self, own_failures: bool) -> (AgentError, Option<String>) {
+        let told = || UNWORDED_FAILURE.to_owned();
+        match self {
+            AgentError::Failed(why) | AgentError::Rejected(why) if own_failures => {
+                (AgentError::Failed(told()), Some(why))
+            }
+            AgentError::Crash(why) if own_failures => (AgentError::Crash(told()), Some(why)),
+            AgentError::OverBudget(why) if own_failures => (AgentError::OverBudget(told()), Some(why)),
+            AgentError::Refused { code, message, .. } => {
+                (AgentError::Refused { code, message: told(), details: Vec::new() }, Some(message))
+            }
+            error => (error, None),
+        }
+    }
+
+    /// A turn is refused at once: it would begin after `wait`, and its contract aims at a first output after `aim`.
+    pub(crate) fn crowded(wait: Duration, aim: Duration) -> AgentError {
+        AgentError::Busy(format!(
+            "this node is crowded: it would begin in {} ms, and its contract aims at a first output after {} ms; try \
+             again in {} ms",
+            wait.as_millis(),
+            aim.as_millis(),
+            wait.saturating_sub(aim).as_millis().max(1)
+        ))
+    }
+
     /// `what` is shown to the caller; `detail` goes to the log.
     #[must_use]
     pub fn internal(what: &'static str, detail: impl std::fmt::Display) -> AgentError {
         tracing::warn!(%detail, "a turn failed: {what}");
         AgentError::Internal(what)
+    }
+
+    /// The same of the agent's own program or server.
+    #[must_use]
+    pub fn breakdown(what: &'static str, detail: impl std::fmt::Display) -> AgentError {
+        tracing::warn!(%detail, "a turn failed: {what}");
+        AgentError::Breakdown(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_failure_no_word_of_its_agent_is_left() {
+        let refused = AgentError::Refused { code: -32_000, message: "three".to_owned(), details: vec![json!("three")] };
+        for (error, own_failures, is_worded) in [
+            (AgentError::Failed("three".to_owned()), true, true),
+            (AgentError::Rejected("three".to_owned()), true, true),
+            (AgentError::Failed("no model answers".to_owned()), false, false),
+            (refused.clone(), true, true),
+            (refused, false, true),
+            (AgentError::GateRefused("the gate says why".to_owned()), true, false),
+        ] {
+            let (left, words) = error.clone().without_words(own_failures);
+            assert_eq!(words.as_deref(), is_worded.then_some("three"), "{error:?}");
+            assert_eq!(left == error, !is_worded, "{error:?}");
+            assert!(!format!("{left:?}").contains("three"), "{left:?}");
+        }
     }
 }

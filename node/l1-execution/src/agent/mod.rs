@@ -18,7 +18,7 @@ use crate::notes::SessionNotes;
 use crate::run_notes::RunNotes;
 use crate::verdicts::TurnVerdicts;
 
-pub use error::AgentError;
+pub use error::{AgentError, UNWORDED_FAILURE};
 pub use gate::{Hold, OutputGate};
 pub use made::{Made, Metadata};
 pub use output::{Output, Outputs};

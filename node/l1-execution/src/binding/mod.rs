@@ -138,13 +138,13 @@ fn labels(contract: &Contract, has: &[String]) -> Result<(), Unmet> {
 }
 
 /// A model that the contract names.
-struct Named {
+pub(crate) struct Named {
     name: String,
-    range: Option<VersionReq>,
+    pub(crate) range: Option<VersionReq>,
 }
 
 /// `NAME`, or `NAME@RANGE` where the range is one.
-fn named(text: &str) -> Named {
+pub(crate) fn named(text: &str) -> Named {
     if let Some((name, range)) = text.rsplit_once('@')
         && let Ok(range) = VersionReq::parse(range)
     {
@@ -159,7 +159,7 @@ pub fn allows(models: &[String], name: &str, version: Option<&str>) -> bool {
     models.is_empty() || models.iter().any(|text| fits(&named(text), name, version).is_ok())
 }
 
-fn fits(named: &Named, name: &str, version: Option<&str>) -> Result<(), String> {
+pub(crate) fn fits(named: &Named, name: &str, version: Option<&str>) -> Result<(), String> {
     if named.name != name {
         return Err(format!("it is not {:?}", named.name));
     }
@@ -200,7 +200,7 @@ fn barred(contract: &Contract, model: &Model) -> Option<String> {
 }
 
 /// The order in which models are asked.
-fn models(contract: &Contract, offers: &[Model]) -> Result<(Vec<Model>, Vec<Why>), Unmet> {
+pub(crate) fn models(contract: &Contract, offers: &[Model]) -> Result<(Vec<Model>, Vec<Why>), Unmet> {
     let wanted: Vec<Named> = contract.model.models.iter().map(|text| named(text)).collect();
     // For each offer its rank in the preferences of the contract, or why it is excluded.
     let judge = |model: &Model| -> Result<usize, String> {

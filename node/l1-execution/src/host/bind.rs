@@ -11,8 +11,8 @@ use super::start::AgentStart;
 use super::{Host, StartError};
 use crate::bindable::{offer, runtime};
 use crate::binding::{Bindable, Bound, bind, unchanged};
-use crate::memory;
 use crate::tools::Tools;
+use crate::{memory, tiers};
 
 impl Host {
     /// Binds the contract of an agent file in `folder`; starts only its tool servers. Blocks on them: not for threads of an
@@ -48,13 +48,18 @@ impl AgentStart<'_> {
             runtime: runtime(file, folder)?,
             embeddings: file.embeddings.as_ref().map(offer),
         };
+        let unbound = |reason| StartError::Unbound { name: file.name.clone(), reason };
+        let within = tiers::within(contract, self.known(tools), |tool| tools.profiles.of(tool).tier);
+        let (known, above) = within.map_err(unbound)?;
         let candidates = Candidates {
             models: self.offers().iter().map(offer).collect(),
-            tools: self.known(tools),
+            tools: known,
             labels: self.ports.labels.clone(),
         };
         let bound = unchanged(contract, &tools.unfit()).and_then(|()| bind(contract, what, candidates));
-        bound.map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })
+        let mut bound = bound.map_err(unbound)?;
+        bound.tools.extend(above);
+        Ok(bound)
     }
 
     /// The models that an agent may be bound to: those of its file and of the node.

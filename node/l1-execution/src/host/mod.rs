@@ -26,6 +26,7 @@ use crate::kernel::slots::{BandwidthServer, Slots};
 use crate::memory::MemorySeal;
 use crate::process::ProcessConfig;
 use crate::running::{AgentKey, RunningAgents};
+use crate::success_counts::SuccessCounts;
 use crate::syscalls::SystemCalls;
 use crate::tool_agent::ToolAgent;
 use crate::work_terms::WorkTerms;
@@ -35,7 +36,9 @@ pub use crate::agent_status::{AgentStatus, TurnStatus};
 pub use crate::bindable::Binding;
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, ServerOf, SoftRuntime};
 pub use crate::start_error::StartError;
-pub use status::{answered, containment_of, enclosed, work_terms};
+pub use status::{
+    answered, containment_of, core_promise, count_success, enclosed, success_of, success_rates, work_terms,
+};
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at
 /// the given folder.
@@ -56,7 +59,8 @@ pub struct Host {
     running: RunningAgents<Arc<RunningAgent>>,
 }
 
-struct RunningAgent {
+/// One version of an agent that runs.
+pub(crate) struct RunningAgent {
     runtime: Runtime,
     calls: SystemCalls,
     contract: Contract,
@@ -75,6 +79,8 @@ struct RunningAgent {
     work: WorkTerms,
     /// What was found of its turns.
     findings: Arc<FindingCounts>,
+    /// How they went.
+    successes: SuccessCounts,
 }
 
 /// Whether the file or a layer below it sets the target for the first output.
@@ -160,6 +166,7 @@ impl Host {
             exposing,
             work,
             findings,
+            successes: SuccessCounts::default(),
         };
         self.running.insert(id, Arc::new(agent));
         Ok(())
@@ -186,9 +193,15 @@ impl Host {
         }
     }
 
-    /// Lets a version that runs be the one that the agent's name means: it took the place of the one before.
+    /// Lets a version that runs be the one that the agent's name means: it took the place of the one before. Of a control loop it
+    /// shows its outputs from the next job on that ends, and no other version does.
     pub fn prefer(&self, agent: &AgentRef) {
         self.running.prefer(agent);
+        if let Some(running) = self.running.get(agent.into())
+            && let Runtime::Hard(hard) = &running.runtime
+        {
+            hard.seat.take();
+        }
     }
 
     /// The versions of an agent that run, the one first that its name means, then in the order in which they were started.
@@ -287,10 +300,7 @@ impl Host {
     /// Whether answers of a running agent that are complete have passed gates of its contract.
     #[must_use]
     pub fn verifies<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
-        self.find(agent.into()).is_some_and(|agent| {
-            let cites = agent.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
-            cites || agent.contract.verify.judges_answers()
-        })
+        self.find(agent.into()).is_some_and(|agent| agent.is_judged())
     }
 
     /// What checks the answers of a running agent, `server/tool` or `agents/NAME`, as its contract names it.
@@ -314,7 +324,8 @@ impl Host {
         Some(self.find(agent.into())?.contract.data_label)
     }
 
-    fn find(&self, agent: AgentKey<'_>) -> Option<Arc<RunningAgent>> {
+    /// One that runs.
+    pub(crate) fn find(&self, agent: AgentKey<'_>) -> Option<Arc<RunningAgent>> {
         self.running.get(agent)
     }
 }

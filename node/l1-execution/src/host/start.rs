@@ -168,7 +168,7 @@ impl AgentStart<'_> {
     ) -> Result<Runtime, StartError> {
         let contract = self.contract;
         // Promises and signals are of jobs, each of which has a name of its own.
-        let (name, job) = (&self.file.name, self.running.job_name(&calls.tools.agent));
+        let (name, job) = (&self.file.name, self.running.job_name(calls.tools.decisions().agent()));
         let failed = |reason| StartError::Module { name: name.clone(), module: module.display().to_string(), reason };
         let code = read_module(module).map_err(failed)?;
         let Class::Hrt(hrt) = &contract.class else {

@@ -7,6 +7,8 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::containment::Containment;
+use crate::kernel::CorePromise;
+use crate::success_counts::{SuccessRate, SuccessRecord, TurnSuccess};
 
 /// Between two looks whether an agent answers.
 const LOOK: Duration = Duration::from_millis(20);
@@ -19,7 +21,7 @@ impl RunningAgent {
     }
 
     pub(super) fn status(&self, scheduling: Option<&Scheduling>) -> AgentStatus {
-        let AgentRef { id, version } = &self.calls.tools.agent;
+        let AgentRef { id, version } = self.calls.tools.decisions().agent();
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (runtime, state, pid) = self.runtime.status();
         let mut findings = self.findings.list();
@@ -48,6 +50,7 @@ impl RunningAgent {
             hard,
             gives_tasks: crate::groups::gives_tasks(&self.contract),
             unfit: self.calls.tools.unfit(),
+            away: self.calls.tools.away(),
             unauthorised: match &self.runtime {
                 Runtime::Model(agent) => agent.unauthorised(),
                 _ => Vec::new(),
@@ -90,4 +93,38 @@ pub async fn answered<'a>(host: &Host, agent: impl Into<AgentKey<'a>>, most: Dur
 #[must_use]
 pub fn work_terms<'a>(host: &Host, agent: impl Into<AgentKey<'a>>) -> Option<WorkTerms> {
     host.find(agent.into()).map(|agent| agent.work.with_tools(&agent.calls.tools))
+}
+
+/// The core whose time is promised to an agent of this host, and why its deadlines are kept; nothing of one that is promised none.
+#[must_use]
+pub fn core_promise<'a>(host: &Host, agent: impl Into<AgentKey<'a>>) -> Option<CorePromise> {
+    let running = host.find(agent.into())?;
+    let (Runtime::Hard(hard), Some(scheduling)) = (&running.runtime, &host.scheduling) else { return None };
+    scheduling.kernel.promises.core_promise(&hard.name)
+}
+
+/// Counts how a turn of an agent of this host went; of one that does not run any more nobody asks.
+pub fn count_success<'a>(host: &Host, agent: impl Into<AgentKey<'a>>, success: TurnSuccess) {
+    if let Some(running) = host.find(agent.into()) {
+        running.successes.count(success);
+    }
+}
+
+/// Of the turns of each agent of this host, by its name, the share that went well; only agents of which a turn ended.
+#[must_use]
+pub fn success_rates(host: &Host) -> BTreeMap<String, SuccessRate> {
+    let mut records = BTreeMap::<String, SuccessRecord>::new();
+    for (id, agent) in host.running.all() {
+        let record = records.entry(id.name().to_owned()).or_default();
+        *record = record.and(agent.successes.record());
+    }
+    records.into_iter().filter_map(|(name, record)| Some((name, record.rate()?))).collect()
+}
+
+/// The same of one of them.
+#[must_use]
+pub fn success_of(host: &Host, name: &str) -> Option<SuccessRate> {
+    let versions = host.versions(name);
+    let running = versions.iter().filter_map(|agent| host.find(agent.into()));
+    running.map(|agent| agent.successes.record()).fold(SuccessRecord::default(), SuccessRecord::and).rate()
 }

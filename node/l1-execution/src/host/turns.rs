@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use althing_protocol::Label;
-use althing_protocol::contract::Observability;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::*;
-use crate::context::{self, CALL_CONTEXT, CallContext, TurnAttributes};
+use crate::context::{self, CALL_CONTEXT, CallContext};
 use crate::journal::TurnRights;
 use crate::kernel::TurnRuntimes;
 use crate::kernel::slots::run_on_slots;
 use crate::output_gates::{GatedTurn, judged};
+use crate::turn_context::{call_context, turn_span};
 use crate::{steps, tool_agent};
 
 /// Counts a turn for as long as it lasts.
@@ -36,15 +36,6 @@ impl Drop for TurnCount {
     }
 }
 
-/// A task on another runtime that is aborted on drop.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// An agent of that name runs no more.
 fn down(name: &str) -> AgentError {
     AgentError::Down { agent: name.to_owned(), why: "it was removed from this node".to_owned() }
@@ -62,7 +53,7 @@ impl Host {
         let _count = TurnCount::new(&agent, goes_on);
         // Refused before the turn begins, and not when it made room for others.
         if !goes_on {
-            agent.calls.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+            agent.calls.budget.check().map_err(|exhausted| AgentError::Exhausted(exhausted.to_string()))?;
         }
         let (out, first) = out.timed();
         let run = turn.parameters.run.clone();
@@ -71,7 +62,7 @@ impl Host {
         let ended = if gates.is_empty() {
             self.run(&agent, turn, out).await
         } else {
-            let context = call_context(&agent, &turn, turn.parameters.rights.clone());
+            let context = agent.call_context(&turn, turn.parameters.rights.clone());
             let again = |turn: Turn, out: Output| self.run(&agent, turn, out);
             let judged = judged(turn, out.gated(gates), || agent.may_repeat(), &agent.findings, again);
             CALL_CONTEXT.scope(context, Box::pin(judged)).await
@@ -88,24 +79,14 @@ impl Host {
     /// What runs an agent's turns; none for hard real-time control loops.
     #[must_use]
     pub fn agent<'a>(&self, agent: impl Into<AgentKey<'a>>) -> Option<Arc<dyn Agent>> {
-        self.find(agent.into())?.runtime.agent()
+        self.find(agent.into())?.agent()
     }
 
     async fn run(&self, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
-        // The names are those of OpenTelemetry's conventions for GenAI.
-        let span = match agent.contract.observability {
-            Observability::None => tracing::Span::none(),
-            Observability::Calls | Observability::Content => tracing::info_span!(
-                "invoke_agent",
-                otel.kind = "internal",
-                gen_ai.operation.name = "invoke_agent",
-                gen_ai.agent.name = agent.calls.tools.agent.name(),
-                gen_ai.input.messages = tracing::field::Empty,
-                althing.binding.hash = &*agent.binding.hash,
-            ),
-        };
+        let name = agent.calls.tools.decisions().agent().name();
+        let span = turn_span(agent.contract.observability, name, &agent.binding);
         let (rights, guard) = steps::guarded(&turn.parameters.rights);
-        let call_context = call_context(agent, &turn, rights);
+        let call_context = agent.call_context(&turn, rights);
         let working = async {
             context::record(&tracing::Span::current(), "gen_ai.input.messages", || turn.text());
             self.run_as(agent, turn, out).await
@@ -116,7 +97,7 @@ impl Host {
     }
 
     async fn run_as(&self, agent: &Arc<RunningAgent>, turn: Turn, out: Output) -> Result<(), AgentError> {
-        let down = || down(agent.calls.tools.agent.name());
+        let down = || down(agent.calls.tools.decisions().agent().name());
         if let Some(exposing) = agent.exposing.as_ref().filter(|_| tool_agent::is_relayed(&turn)) {
             return match &self.scheduling {
                 Some(scheduling) => scheduled(scheduling, agent, exposing.clone(), turn, out).await,
@@ -131,24 +112,6 @@ impl Host {
                 (inner, None) => inner.turn(turn, out).await,
             },
         }
-    }
-}
-
-/// The context of a turn that has these rights.
-fn call_context(agent: &RunningAgent, turn: &Turn, rights: TurnRights) -> CallContext {
-    CallContext {
-        binding_hash: agent.binding.hash.clone(),
-        task: turn.task_id.as_str().into(),
-        trace: turn.parameters.traceparent.as_deref().map(Arc::from),
-        label: agent.contract.data_label,
-        attributes: TurnAttributes::of(&turn.parameters.attributes, &turn.parameters.answer)
-            .with_own(Label::of_trusted(agent.contract.data_label)),
-        principals: turn.parameters.principals.clone().into(),
-        observability: agent.contract.observability,
-        rights,
-        notes: turn.parameters.notes.clone(),
-        hidden: Arc::default(),
-        run: turn.parameters.run.clone(),
     }
 }
 
@@ -171,24 +134,30 @@ impl RunningAgent {
 
     /// Whether it can do nothing outside its turns: only system calls lead out of it, and its contract permits none.
     pub(super) fn is_confined(&self) -> bool {
-        let enclosed = match &self.runtime {
-            Runtime::Native(inner) | Runtime::Wasm(inner) => inner.is_enclosed(),
-            _ => false,
-        };
-        let contract = &self.contract;
+        let (enclosed, contract) = (self.runtime.is_enclosed(), &self.contract);
         enclosed && self.exposing.is_none() && contract.capabilities.is_empty() && contract.memory.is_none()
     }
 
+    /// What runs its turns; none for hard real-time control loops.
+    pub(crate) fn agent(&self) -> Option<Arc<dyn Agent>> {
+        self.runtime.agent()
+    }
+
+    /// The context of a turn of it that has these rights.
+    pub(crate) fn call_context(&self, turn: &Turn, rights: TurnRights) -> CallContext {
+        call_context(&self.binding.hash, &self.contract, turn, rights)
+    }
+
     /// A turn of it, for the gates of its outputs.
-    fn gated<'a>(&'a self, turn: &'a Turn) -> GatedTurn<'a> {
+    pub(crate) fn gated<'a>(&'a self, turn: &'a Turn) -> GatedTurn<'a> {
         GatedTurn {
-            agent: &self.calls.tools.agent,
+            agent: self.calls.tools.decisions().agent(),
             contract: &self.contract,
             memory: self.calls.memory.as_ref(),
             task: &turn.task_id,
             number: turn.history.len() + 1,
             notes: matches!(self.runtime, Runtime::Model(_) | Runtime::Wasm(_)),
-            own_failures: matches!(self.runtime, Runtime::Wasm(_) | Runtime::Native(_)),
+            own_failures: self.words_failures(),
             tools: &self.calls.tools,
             within: turn.parameters.within,
             verdicts: turn.parameters.verdicts.as_ref(),
@@ -196,6 +165,17 @@ impl RunningAgent {
             run: &turn.parameters.run,
             is_hard: matches!(self.runtime, Runtime::Hard(_)),
         }
+    }
+
+    /// Whether what is said of its failures may be its own words.
+    pub(crate) fn words_failures(&self) -> bool {
+        !matches!(self.runtime, Runtime::Model(_) | Runtime::Hard(_))
+    }
+
+    /// Whether what it says has to pass a gate before anybody sees it.
+    pub(crate) fn is_judged(&self) -> bool {
+        let Contract { verify, memory, .. } = &self.contract;
+        verify.judges_answers() || memory.as_ref().is_some_and(|memory| memory.require_grounding)
     }
 
     /// Whether a turn of it may run once more: one that makes its tasks itself would make another one.
@@ -224,15 +204,7 @@ impl RunningAgent {
 fn refused(runtimes: &TurnRuntimes, srt: &Srt) -> Option<AgentError> {
     let expected = Duration::from_nanos(runtimes.slots.expected_wait_ns(srt.priority));
     let aim = Duration::from_millis(srt.ttft_ms);
-    (expected > aim).then(|| {
-        AgentError::Failed(format!(
-            "this node is crowded: it would begin in {} ms, and its contract aims at a first output after {} ms; try \
-             again in {} ms",
-            expected.as_millis(),
-            srt.ttft_ms,
-            (expected - aim).as_millis().max(1)
-        ))
-    })
+    (expected > aim).then(|| AgentError::crowded(expected, aim))
 }
 
 /// Runs a turn on the runtime of its contract's class. A soft real-time turn that uses a processor (WebAssembly) runs on
@@ -247,7 +219,7 @@ async fn scheduled(
     let runtimes = &scheduling.kernel.runtimes;
     let work = async move { agent.turn(turn, out).await }.instrument(tracing::Span::current());
     let work = CALL_CONTEXT.scope(context::current(), work);
-    let mut working = AbortOnDrop(match (&running.runtime, &running.contract.class) {
+    let working = AbortOnDropHandle::new(match (&running.runtime, &running.contract.class) {
         (Runtime::Wasm(_), Class::Srt(srt)) => {
             if let Some(refused) = refused(runtimes, srt) {
                 return Err(refused);
@@ -255,7 +227,7 @@ async fn scheduled(
             let (slots, priority, server) = (runtimes.slots.clone(), srt.priority, running.server.clone());
             runtimes.soft().spawn(async move {
                 let ran = run_on_slots(&slots, priority, &server, work).await;
-                ran.unwrap_or_else(|full| Err(AgentError::Failed(format!("this node is crowded: {full}"))))
+                ran.unwrap_or_else(|full| Err(AgentError::Busy(format!("this node is crowded: {full}"))))
             })
         }
         (_, Class::Dt(_)) => {
@@ -264,7 +236,7 @@ async fn scheduled(
         }
         _ => runtimes.soft().spawn(work),
     });
-    match (&mut working.0).await {
+    match working.await {
         Ok(ended) => ended,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Err(AgentError::Cancelled),

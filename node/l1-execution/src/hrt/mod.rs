@@ -20,4 +20,4 @@ pub use counters::{Histogram, JobCounters};
 pub use executor::{AddError, AddedTask, BestEffortExecutor, Executor, ExecutorConfig};
 pub use fiber::{Fiber, Interrupt, Progress, SIGNALS_MAX, Template, Values};
 pub use machine::Params;
-pub use signals::{Input, OUTPUT_OUT_OF_LIMITS, OutputSignal, Signal, SignalError, Signals, read, show};
+pub use signals::{Input, OUTPUT_OUT_OF_LIMITS, OutputSignal, Signal, read, show};

@@ -1,16 +1,14 @@
-//! Signals: numbers that the agents of a node share, such as sensor readings and actuator setpoints.
+//! Signals: numbers that the agents of a node share, such as sensor readings and actuator setpoints; here as jobs read and write
+//! them.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::contract::{Fallback, SignalLimit, Signals as Names};
 use serde_json::Number;
 
-use super::fiber::{SIGNALS_MAX as SIGNALS_IN_A_JOB, Values};
-
-/// Signals of one node.
-const SIGNALS_MAX: usize = 4_096;
+use super::fiber::{SIGNALS_MAX, Values};
+use crate::signals::Seat;
 
 /// What is counted of a job that put out what breaks its limits.
 pub const OUTPUT_OUT_OF_LIMITS: &str = "output-out-of-limits";
@@ -64,7 +62,7 @@ impl Input {
 /// The inputs of a job, and whether one of them is a fallback value.
 #[must_use]
 pub fn read(inputs: &[Input], now_ns: u64) -> (Values, bool) {
-    let (mut values, mut fell_back) = ([0.0; SIGNALS_IN_A_JOB], false);
+    let (mut values, mut fell_back) = ([0.0; SIGNALS_MAX], false);
     for (value, input) in values.iter_mut().zip(inputs) {
         // The time is read before the value, so that a concurrent update can only look older than it is.
         let set_ns = input.signal.set_ns.load(Ordering::Acquire);
@@ -111,6 +109,8 @@ pub struct OutputSignal {
     bounds: Option<Bounds>,
     /// Whether the agent has shown a value of it.
     is_shown: AtomicBool,
+    /// Whose turn it is to show, where the agent is here in several versions.
+    seat: Option<Seat>,
 }
 
 impl OutputSignal {
@@ -121,109 +121,48 @@ impl OutputSignal {
             signal,
             bounds: names.limits.get(name).map(Bounds::of),
             is_shown: AtomicBool::new(false),
+            seat: None,
         };
         names.outputs.iter().zip(signals).map(with).collect()
+    }
+
+    /// Those of one of the versions of an agent: a step is one from what another version showed, too.
+    #[must_use]
+    pub fn of_version(names: &Names, signals: Vec<Arc<Signal>>, seat: &Seat) -> Vec<OutputSignal> {
+        let mut all = OutputSignal::of(names, signals);
+        for output in &mut all {
+            let was_shown = !seat.is_held() && output.signal.set_ns.load(Ordering::Acquire) != 0;
+            output.is_shown = AtomicBool::new(was_shown);
+            output.seat = Some(seat.clone());
+        }
+        all
     }
 }
 
 /// Shows what a job put out, but for what breaks its limits: `values` has in its place what stays, the last value that was shown,
-/// or NaN where there is none yet. Gives the places of what broke them, a bit for each. Neither waits nor allocates.
+/// or NaN where there is none yet. Gives the places of what broke them, a bit for each. Of a version whose turn it is not, nothing is
+/// shown, and all the same is told. Neither waits nor allocates.
 pub fn show(outputs: &[OutputSignal], values: &mut Values, now_ns: u64) -> u32 {
     let mut broken = 0;
+    // Once for all of them: what one job puts out is shown whole, or not at all.
+    let is_shown = outputs.first().and_then(|output| output.seat.as_ref()).is_none_or(Seat::is_held);
     for (place, (output, value)) in outputs.iter().zip(values.iter_mut()).enumerate() {
+        if !is_shown && output.signal.set_ns.load(Ordering::Acquire) != 0 {
+            // Another version shows it, and this one may have been here before that began to.
+            output.is_shown.store(true, Ordering::Relaxed);
+        }
         let last = output.is_shown.load(Ordering::Relaxed).then(|| output.signal.get());
         if output.bounds.is_none_or(|bounds| bounds.holds(*value, last)) {
-            output.signal.set(*value, now_ns);
-            output.is_shown.store(true, Ordering::Relaxed);
+            if is_shown {
+                output.signal.set(*value, now_ns);
+                output.is_shown.store(true, Ordering::Relaxed);
+            }
         } else {
             *value = last.unwrap_or(f64::NAN);
             broken |= 1_u32 << place;
         }
     }
     broken
-}
-
-/// The signals that an agent reads, and those that it writes.
-pub type Joined = (Vec<Arc<Signal>>, Vec<Arc<Signal>>);
-
-/// Why an agent cannot use signals.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SignalError {
-    /// Another agent writes it.
-    #[error("signal {signal:?} is written by agent {writer:?}, and a signal has one writer")]
-    Taken {
-        /// Which.
-        signal: String,
-        /// By whom.
-        writer: String,
-    },
-    /// There are too many.
-    #[error("this node has {SIGNALS_MAX} signals, and no room for more")]
-    Full,
-}
-
-#[derive(Debug, Default)]
-struct Entry {
-    signal: Arc<Signal>,
-    writer: Option<String>,
-    users: usize,
-}
-
-/// The signals of a node, by name.
-#[derive(Debug, Default)]
-pub struct Signals(Mutex<BTreeMap<String, Entry>>);
-
-impl Signals {
-    /// The signals that an agent reads and writes, in order; it is the only writer of its outputs until [`Signals::leave`].
-    ///
-    /// # Errors
-    /// See [`SignalError`]; nothing changes then.
-    pub fn join(&self, agent: &str, inputs: &[String], outputs: &[String]) -> Result<Joined, SignalError> {
-        let mut all = self.lock();
-        for name in outputs {
-            if let Some(writer) = all.get(name).and_then(|entry| entry.writer.clone()) {
-                return Err(SignalError::Taken { signal: name.clone(), writer });
-            }
-        }
-        let new = inputs.iter().chain(outputs).filter(|name| !all.contains_key(*name)).count();
-        if all.len() + new > SIGNALS_MAX {
-            return Err(SignalError::Full);
-        }
-        let mut one = |name: &String, writer: Option<&str>| {
-            let entry = all.entry(name.clone()).or_default();
-            entry.users += 1;
-            entry.writer = entry.writer.take().or(writer.map(str::to_owned));
-            entry.signal.clone()
-        };
-        let inputs = inputs.iter().map(|name| one(name, None)).collect();
-        let outputs = outputs.iter().map(|name| one(name, Some(agent))).collect();
-        Ok((inputs, outputs))
-    }
-
-    /// Undoes [`Signals::join`].
-    pub fn leave(&self, agent: &str, inputs: &[String], outputs: &[String]) {
-        let mut all = self.lock();
-        for name in inputs.iter().chain(outputs) {
-            let Some(entry) = all.get_mut(name) else { continue };
-            entry.users = entry.users.saturating_sub(1);
-            if outputs.contains(name) && entry.writer.as_deref() == Some(agent) {
-                entry.writer = None;
-            }
-            if entry.users == 0 {
-                all.remove(name);
-            }
-        }
-    }
-
-    /// The agent that writes a signal.
-    #[must_use]
-    pub fn writer(&self, name: &str) -> Option<String> {
-        self.lock().get(name).and_then(|entry| entry.writer.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.0.lock().expect("no holder of the signals panics")
-    }
 }
 
 #[cfg(test)]
@@ -264,7 +203,7 @@ mod tests {
 
     /// What is told and shown of one value of the first output, and whether it broke its limits.
     fn shows(outputs: &[OutputSignal], value: f64) -> (f64, f64, bool) {
-        let mut values = [0.0; SIGNALS_IN_A_JOB];
+        let mut values = [0.0; SIGNALS_MAX];
         values[0] = value;
         let broken = show(outputs, &mut values, 1);
         assert!(broken <= 1, "the other one has no limits: {broken:b}");
@@ -294,27 +233,13 @@ mod tests {
     #[test]
     fn one_output_that_breaks_its_limits_keeps_no_other_one_back() {
         let all = outputs(&serde_json::json!({ "torque": { "max": 1 } }));
-        let mut values = [0.0; SIGNALS_IN_A_JOB];
+        let mut values = [0.0; SIGNALS_MAX];
         (values[0], values[1]) = (5.0, 1e9);
         assert_eq!(show(&all, &mut values, 7), 0b01);
         assert_eq!((all[1].signal.get(), values[1], values[2]), (1e9, 1e9, 0.0));
         assert_eq!(all[0].signal.set_ns.load(Ordering::Acquire), 0, "who reads it sees that it grows old");
         let free = outputs(&serde_json::json!({}));
-        let mut values = [f64::INFINITY; SIGNALS_IN_A_JOB];
+        let mut values = [f64::INFINITY; SIGNALS_MAX];
         assert_eq!((show(&free, &mut values, 7), free[0].signal.get()), (0, f64::INFINITY));
-    }
-
-    #[test]
-    fn what_one_writes_another_reads_and_none_else_writes() {
-        let signals = Signals::default();
-        let (_, outputs) = signals.join("arm", &names(&["angle"]), &names(&["torque"])).expect("free");
-        let (inputs, _) = signals.join("plant", &names(&["torque"]), &names(&["angle"])).expect("free");
-        outputs[0].set(0.5, 1);
-        assert_eq!(inputs[0].get(), 0.5);
-        let taken = signals.join("thief", &[], &names(&["new", "torque"])).expect_err("taken");
-        assert_eq!(taken, SignalError::Taken { signal: "torque".to_owned(), writer: "arm".to_owned() });
-        assert_eq!(signals.writer("new"), None);
-        signals.leave("arm", &names(&["angle"]), &names(&["torque"]));
-        assert!(signals.join("next", &[], &names(&["torque"])).is_ok());
     }
 }

@@ -20,13 +20,14 @@ use althing_protocol::contract::{Arrival, Grade, Hrt, Signals as Names};
 
 use crate::admission::{Admitted, Policy};
 use crate::hrt::{
-    AddError, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, OutputSignal, Params,
-    SignalError, Signals, Template,
+    AddError, AddedTask, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Interrupt, OutputSignal,
+    Params, Template,
 };
 use crate::realtime::{Level, RtPriorities, cores, keep_probing, now_ns};
+use crate::signals::{Seat, SignalError, Signals};
 
 pub use machine::{Guarantee, Plan, Refused};
-pub use promises::{CAP_PPM, Promises, ReserveError};
+pub use promises::{CAP_PPM, CorePromise, Promises, ReserveError};
 pub use reservations::LeaseError;
 pub use runtimes::TurnRuntimes;
 
@@ -102,7 +103,14 @@ pub struct HardAgent {
     pub class: Hrt,
     /// The signals of its contract.
     pub signals: Names,
+    /// Whose turn it is to show outputs, of the versions of its agent.
+    pub seat: Seat,
     place: usize,
+}
+
+/// The agent of a job: one that runs beside another version has that behind its name.
+fn agent_of(job: &str) -> &str {
+    job.split_once('@').map_or(job, |(agent, _)| agent)
 }
 
 struct HrtCore {
@@ -193,7 +201,8 @@ impl Kernel {
     ) -> Result<HardAgent, AdmitError> {
         let core = self.core(admitted.core)?;
         let template = core.runtime.template(module, contract.memory_bytes()).map_err(AdmitError::Code)?;
-        let (inputs, outputs) = self.signals.join(name, &contract.signals.inputs, &contract.signals.outputs)?;
+        let Names { inputs, outputs, .. } = &contract.signals;
+        let ((inputs, outputs), seat) = self.signals.join_version(agent_of(name), inputs, outputs)?;
         let params = Params {
             period_ns: class.period_us.saturating_mul(1_000),
             deadline_ns: class.deadline_us.saturating_mul(1_000),
@@ -201,14 +210,16 @@ impl Kernel {
             periodic: class.arrival == Arrival::Periodic,
         };
         let inputs = Input::of(&contract.signals, inputs);
-        let outputs = OutputSignal::of(&contract.signals, outputs);
+        let outputs = OutputSignal::of_version(&contract.signals, outputs, &seat);
         match core.executor.add(params, class.on_overrun, template, inputs, outputs) {
             Ok(added) => {
                 let (class, signals) = (class.clone(), contract.signals.clone());
-                Ok(HardAgent { name: name.to_owned(), cell: added.cell, admitted, class, signals, place: added.place })
+                let (name, AddedTask { place, cell }) = (name.to_owned(), added);
+                Ok(HardAgent { name, cell, admitted, class, signals, seat, place })
             }
             Err(error) => {
-                self.signals.leave(name, &contract.signals.inputs, &contract.signals.outputs);
+                let Names { inputs, outputs, .. } = &contract.signals;
+                self.signals.leave_version(agent_of(name), &seat, inputs, outputs);
                 Err(match error {
                     AddError::Full => AdmitError::Threads(error.to_string()),
                     AddError::Make(reason) => AdmitError::Code(reason),
@@ -225,7 +236,8 @@ impl Kernel {
             core.best_effort.remove(&hard.cell).await;
         }
         hard.cell.end();
-        self.signals.leave(&hard.name, &hard.signals.inputs, &hard.signals.outputs);
+        let Names { inputs, outputs, .. } = &hard.signals;
+        self.signals.leave_version(agent_of(&hard.name), &hard.seat, inputs, outputs);
         self.promises.release(&hard.name);
     }
 

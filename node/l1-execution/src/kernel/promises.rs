@@ -33,6 +33,15 @@ pub enum ReserveError {
     Lease(#[from] LeaseError),
 }
 
+/// Time of a core that is promised to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorePromise {
+    /// The core, counted from 0 among those for hard real-time.
+    pub core: usize,
+    /// Why its deadlines are kept, as of now; none where the core has more tasks than a proof has.
+    pub proof: Option<AdmissionProof>,
+}
+
 /// What one node has promised.
 pub struct Promises {
     clock: Arc<dyn Fn() -> u64 + Send + Sync>,
@@ -85,6 +94,14 @@ impl Promises {
     #[must_use]
     pub fn proof(&self, name: &str) -> Option<AdmissionProof> {
         self.plan().proof(name)
+    }
+
+    /// On which core time is promised to an agent, and why it is, both as of now.
+    #[must_use]
+    pub fn core_promise(&self, name: &str) -> Option<CorePromise> {
+        let plan = self.plan();
+        let Guarantee { core, .. } = plan.guarantee(name)?;
+        Some(CorePromise { core, proof: plan.proof(name) })
     }
 
     /// The guaranteed share of each hard real-time core, parts per million.

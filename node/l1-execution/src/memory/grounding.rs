@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use a2a::{Artifact, Part, PartContent, TaskState};
+use althing_protocol::audit::AuditWord;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -10,7 +11,10 @@ use serde_json::{Value, json};
 use super::machine::citations;
 use super::{Memory, Recalled};
 use crate::agent::{AgentError, Hold, Made, OutputGate};
+use crate::run_notes::RunNotes;
 
+/// Its name among the gates of a turn.
+const GATE: &str = "grounding";
 /// Citations of one turn.
 const CITATIONS_MAX: usize = 256;
 /// The data that the node's own runtimes add to an answer.
@@ -33,12 +37,14 @@ pub(crate) struct Rule {
 pub(crate) struct GroundingGate {
     memory: Memory,
     rule: Rule,
+    /// Where its word is noted.
+    run: RunNotes,
 }
 
 impl GroundingGate {
     /// The gate of one turn.
-    pub fn new(memory: Memory, rule: Rule) -> GroundingGate {
-        GroundingGate { memory, rule }
+    pub fn new(memory: Memory, rule: Rule, run: RunNotes) -> GroundingGate {
+        GroundingGate { memory, rule, run }
     }
 
     /// Adds an artifact of their citations to these outputs; an error where a part of an answer cites nothing that was kept
@@ -73,6 +79,7 @@ impl GroundingGate {
             }
         }
         if !cited.is_empty() {
+            self.run.add_verdict(GATE, AuditWord::Passed);
             let ending = outputs.iter().position(|made| matches!(made, Made::Status(..) | Made::Reply(_)));
             let ending = ending.unwrap_or(outputs.len());
             outputs.insert(ending, citations_artifact(&cited, rule.turn));
@@ -100,19 +107,25 @@ impl OutputGate for GroundingGate {
 
     fn release(&self, held: Vec<Made>) -> BoxFuture<'_, Result<Vec<Made>, AgentError>> {
         // What another gate added to it cites nothing either.
-        self.checked(held.into_iter().map(Made::bare).collect()).boxed()
+        let held: Vec<Made> = held.into_iter().map(Made::bare).collect();
+        async move {
+            let checked = self.checked(held).await;
+            if matches!(checked, Err(AgentError::GateRefused(_))) {
+                self.run.add_verdict(GATE, AuditWord::Refused);
+            }
+            checked
+        }
+        .boxed()
     }
 
     /// The text of a failure carries no citations either, so what the agent says of it stays in the log.
     fn failure(&self, error: AgentError) -> AgentError {
-        match error {
-            AgentError::Failed(why) | AgentError::Rejected(why) if self.rule.own_failures => {
-                let agent = self.memory.agent.as_deref().unwrap_or_default();
-                tracing::warn!(agent, why, "a turn that must be grounded failed");
-                AgentError::Failed("it failed; the node's log says why".to_owned())
-            }
-            error => error,
+        let (error, words) = error.without_words(self.rule.own_failures);
+        if let Some(why) = words {
+            let agent = self.memory.agent.as_deref().unwrap_or_default();
+            tracing::warn!(agent, why, "a turn that must be grounded failed");
         }
+        error
     }
 }
 
@@ -167,6 +180,12 @@ fn answer_texts(outputs: &[Made], notes: bool) -> Result<Vec<String>, &'static s
         }
     }
     Ok(texts.into_values().chain([ending]).filter(|text| !text.trim().is_empty()).collect())
+}
+
+/// Whether a part is what a node's own runtimes add to an answer.
+pub(crate) fn is_note(content: &PartContent) -> bool {
+    matches!(content, PartContent::Data(Value::Object(data))
+        if !data.is_empty() && data.keys().all(|key| NOTES.contains(&key.as_str())))
 }
 
 fn add(text: &mut String, parts: &[Part], notes: bool) -> Result<(), &'static str> {
@@ -232,7 +251,8 @@ mod tests {
             Arc::new(|_: &str| Ok(None)),
         );
         let memory = memories.open("clerk", &contract::Memory::default(), Arc::new(Embedder::Words)).expect("opened");
-        GroundingGate::new(memory, Rule { turn: 1, begun_ms: 1_000, notes: false, own_failures })
+        let rule = Rule { turn: 1, begun_ms: 1_000, notes: false, own_failures };
+        GroundingGate::new(memory, rule, RunNotes::default())
     }
 
     #[test]
@@ -257,7 +277,11 @@ mod tests {
         let released = clerk(false).release(vec![asks.clone().annotated(Some(metadata.clone()))]).await;
         assert_eq!(released, Ok(vec![asks]));
         let uncited = text("a", "ninety euro", false).annotated(Some(metadata));
-        let refused = clerk(false).release(vec![uncited]).await.expect_err("it cites nothing");
+        let gate = clerk(false);
+        let refused = gate.release(vec![uncited]).await.expect_err("it cites nothing");
+        let verdicts = gate.run.verdicts();
+        let said = verdicts.iter().map(|verdict| (verdict.gate.as_str(), verdict.word));
+        assert_eq!(said.collect::<Vec<_>>(), [(GATE, AuditWord::Refused)]);
         assert!(matches!(&refused, AgentError::GateRefused(why) if why.contains("not grounded")), "{refused}");
     }
 

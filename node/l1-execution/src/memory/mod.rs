@@ -30,7 +30,7 @@ use crate::secrets::{self, SecretLookup};
 use althing_store::seal::{NONCE_BYTES, SALT_BYTES, Seal};
 pub use embed::{EmbedError, Embedder, EmbedderError};
 pub use error::MemoryError;
-pub(crate) use grounding::{GroundingGate, Rule};
+pub(crate) use grounding::{GroundingGate, Rule, is_note};
 pub use handle::Memory;
 pub use machine::PASSAGE_BYTES_MAX;
 use namespace::{Forget, Namespace};

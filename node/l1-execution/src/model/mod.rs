@@ -6,6 +6,7 @@
 //! interrupts an answer.
 
 mod chat;
+mod checkpoint;
 mod endpoint;
 mod machine;
 mod measure;
@@ -22,6 +23,7 @@ use althing_protocol::Contract;
 use althing_protocol::contract::{CALLS_PER_TURN_DEFAULT, Class};
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -30,12 +32,14 @@ use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::cost_budget::CostBudget;
 use crate::decisions::GateRefusal;
 use crate::memory::{Memory, QUESTION_BYTES_MAX, RECALLED_MAX, Recalled};
+use crate::note_server::SAVE;
 use crate::ruling_ahead::rule_all;
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
 use crate::syscalls::SystemCalls;
 use crate::tools::{CallKind, CallRecord, Denied, GateVerdict, ToolError, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
+use checkpoint::Background;
 use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
 use machine::{ExpectedLatency, LatencyEstimate};
 
@@ -85,13 +89,18 @@ pub struct Model {
 }
 
 /// The usage of one turn so far.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Spent {
     input_tokens: u64,
     output_tokens: u64,
     pieces: u64,
     estimated: bool,
-    calls: Vec<CallRecord>,
+    /// The records of its calls.
+    calls: Vec<Value>,
+    /// What it said.
+    said: String,
+    /// Its tokens by what a million of them cost, where that is known.
+    charged: Vec<(Option<u64>, u64)>,
 }
 
 /// An endpoint, with its slots and its recent latency.
@@ -177,7 +186,7 @@ impl Model {
         let Some(aim) = self.aim else { return Ok(self.endpoints.iter().collect()) };
         match machine::order(&expected, aim) {
             Ok(order) => Ok(order.into_iter().map(|index| &self.endpoints[index]).collect()),
-            Err(wait) => Err(AgentError::Rejected(format!(
+            Err(wait) => Err(AgentError::Exhausted(format!(
                 "its models are busy: the first token is expected after {} ms, and its contract aims at {}; try again in \
                  {} ms",
                 wait.as_millis(),
@@ -189,25 +198,22 @@ impl Model {
 
     /// Sends requests and makes the tool calls of the model, until it makes no more.
     async fn answer(&self, turn: &Turn, out: &Output) -> Result<(), AgentError> {
-        let mut messages = chat::messages(&self.prompt, turn);
-        if let Some(memory) = &self.memory {
-            let recalled = self.recall(memory, turn).await?;
-            if !recalled.is_empty() {
-                messages.insert(1, chat::passages_message(&recalled, self.must_cite));
-            }
-        }
-        // Boxed, or each turn would have room for it.
-        if let Some(notes) = Box::pin(notes::noted(&self.tools)).await? {
-            messages.insert(1, notes);
-        }
         let artifact = chat::artifact_id(turn);
+        // Boxed, or each turn would have room for it.
+        let (mut told, mut spent) = match checkpoint::resumed()? {
+            Some((told, spent)) => {
+                Box::pin(self.go_on(&told, &spent, (artifact.as_str(), out))).await?;
+                (told, spent)
+            }
+            None => (Box::pin(self.told(turn)).await?, Spent::default()),
+        };
+        let mut messages = told.among(chat::messages(&self.prompt, turn));
         let tools = if self.tools.is_empty() || self.calls == 0 { BTreeMap::new() } else { self.tools.listed().await };
         let functions = chat::functions(&tools);
         let function_tokens = chat::tokens_of(&json!(functions).to_string());
-        let mut spent = Spent::default();
         loop {
             let prompt_tokens = chat::tokens(&messages) + function_tokens;
-            self.budget.check().map_err(|exhausted| AgentError::Rejected(exhausted.to_string()))?;
+            self.budget.check().map_err(|exhausted| spent.exhausted(exhausted.to_string()))?;
             let max_tokens =
                 self.max_answer_tokens(prompt_tokens, spent.input_tokens.saturating_add(spent.output_tokens))?;
             let left = self.calls.saturating_sub(spent.calls.len() as u64);
@@ -228,17 +234,88 @@ impl Model {
             if completion.calls.is_empty() || left == 0 {
                 return close(&artifact, &completion, &spent, out).await;
             }
-            messages.push(ChatMessage::tool_calls(completion.text.clone(), completion.calls.clone()));
-            // Before the first of them is made, all that may be made are decided.
-            let left = usize::try_from(left).unwrap_or(usize::MAX);
-            let named = |call: &ChatToolCall| (call.function.name.clone(), call.function.arguments.clone());
-            let wanted: Vec<(String, String)> = completion.calls.iter().take(left).map(named).collect();
-            let mut rulings = Box::pin(rule_all(&self.tools, &wanted)).await?.into_iter();
-            for call in &completion.calls {
-                let result = self.call(call, rulings.next().flatten(), &mut spent).await?;
-                messages.push(ChatMessage::result(&call.id, result));
+            let (results, saved) = Box::pin(self.make(&completion, left, &mut spent)).await?;
+            if let Some(state) = saved {
+                Box::pin(checkpoint::save(state, &mut told, &spent)).await?;
+                messages = told.among(chat::messages(&self.prompt, turn));
+                continue;
+            }
+            messages.push(ChatMessage::tool_calls(completion.text, completion.calls));
+            messages.extend(results);
+        }
+    }
+
+    /// What the model is told beside the messages of the turn's task.
+    async fn told(&self, turn: &Turn) -> Result<Background, AgentError> {
+        let mut told = Background::default();
+        if let Some(memory) = &self.memory {
+            let recalled = self.recall(memory, turn).await?;
+            if !recalled.is_empty() {
+                told.passages = Some(chat::passages_message(&recalled, self.must_cite).content);
+                told.passage_ids = recalled.into_iter().map(|passage| passage.id).collect();
             }
         }
+        told.notes = notes::noted(&self.tools).await?.map(|message| message.content);
+        Ok(told)
+    }
+
+    /// Goes on with a turn from what it saved: what it had said by then is said again, and what it had spent is charged.
+    async fn go_on(
+        &self,
+        told: &Background,
+        spent: &Spent,
+        (artifact, out): (&str, &Output),
+    ) -> Result<(), AgentError> {
+        context::run_notes().add_passages(told.passage_ids.iter().map(String::as_str));
+        // As of completions that the journal has.
+        let is_charged = context::current_journal().is_some_and(|journal| !journal.is_tape() && !journal.goes_on());
+        for (price, tokens) in spent.charged.iter().filter(|_| is_charged) {
+            self.budget.charge_tokens(*tokens, *price);
+        }
+        if spent.pieces > 0 {
+            out.chunk(artifact, spent.said.clone(), false, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the calls of a completion, so many at most; gives their results, and the state that the model saved, if it did.
+    async fn make(
+        &self,
+        completion: &Completion,
+        left: u64,
+        spent: &mut Spent,
+    ) -> Result<(Vec<ChatMessage>, Option<String>), AgentError> {
+        // Before the first of them is made, all that may be made are decided.
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let named = |call: &ChatToolCall| (call.function.name.clone(), call.function.arguments.clone());
+        let calls = completion.calls.iter().take(left).filter(|call| !self.saves_beside(completion, call));
+        let wanted: Vec<(String, String)> = calls.map(named).collect();
+        let mut rulings = Box::pin(rule_all(&self.tools, &wanted)).await?.into_iter();
+        let (mut results, mut saved) = (Vec::new(), None);
+        for call in &completion.calls {
+            let (result, is_made) = if self.has_calls_left(spent) && self.saves_beside(completion, call) {
+                // It counts, or a model could go on so for ever.
+                let record = CallRecord { outcome: "denied", ..CallRecord::of(SAVE.to_owned(), None) };
+                spent.calls.push(json!(record));
+                (checkpoint::BESIDE.to_owned(), false)
+            } else {
+                self.call(call, rulings.next().flatten(), spent).await?
+            };
+            if is_made {
+                saved = checkpoint::state_of(call);
+            }
+            results.push(ChatMessage::result(&call.id, result));
+        }
+        Ok((results, saved))
+    }
+
+    fn has_calls_left(&self, spent: &Spent) -> bool {
+        (spent.calls.len() as u64) < self.calls
+    }
+
+    /// Whether a call of a completion would save, and there are others.
+    fn saves_beside(&self, completion: &Completion, call: &ChatToolCall) -> bool {
+        completion.calls.len() > 1 && checkpoint::is_save(call) && self.tools.may(SAVE)
     }
 
     /// The passages that resemble a turn's message, of the turn's journal or of the memory.
@@ -275,24 +352,25 @@ impl Model {
         recalled.map_err(|error| AgentError::internal("its memory cannot be searched", error))
     }
 
-    /// One system call for the model, on which that was ruled, if anything was; gives the text for the model. An error ends the
-    /// turn.
+    /// One system call for the model, on which that was ruled, if anything was; gives the text for the model, and whether it was
+    /// made. An error ends the turn.
     async fn call(
         &self,
         call: &ChatToolCall,
         ruling: Option<GateVerdict>,
         spent: &mut Spent,
-    ) -> Result<String, AgentError> {
-        if spent.calls.len() as u64 >= self.calls {
-            return Ok(format!("error: the turn has made all {} tool calls that it may make", self.calls));
+    ) -> Result<(String, bool), AgentError> {
+        if !self.has_calls_left(spent) {
+            let all = format!("error: the turn has made all {} tool calls that it may make", self.calls);
+            return Ok((all, false));
         }
         let function = &call.function;
         let (outcome, record) = self.tools.invoke_ruled(&function.name, &function.arguments, ruling).await;
-        spent.calls.push(record);
+        spent.calls.push(json!(record));
         match outcome {
-            Ok(result) => Ok(chat::result_text(&result)),
+            Ok(result) => Ok((chat::result_text(&result), true)),
             Err(ToolError::Journal(error)) => Err(error.into()),
-            Err(error) => Ok(format!("error: {error}")),
+            Err(error) => Ok((format!("error: {error}"), false)),
         }
     }
 
@@ -355,10 +433,13 @@ impl Model {
         }
         if unaffordable == failures.len() {
             let again_s = self.budget.again_s();
-            return Err(AgentError::Rejected(format!(
+            let why = format!(
                 "the rest of its cost budget (class.cost) is less than the prompt needs, about {prompt_tokens} tokens; it \
                  may continue in {again_s} s"
-            )));
+            );
+            // What is whole and does not do was not used up by others.
+            let is_whole = self.budget.spent().tokens == 0;
+            return Err(if is_whole { AgentError::Rejected(why) } else { AgentError::Exhausted(why) });
         }
         if unaffordable + denied == failures.len() {
             return Err(AgentError::Rejected(format!("no model may be asked: {}", failures.join("; "))));
@@ -429,6 +510,11 @@ async fn close(artifact: &str, completion: &Completion, spent: &Spent, out: &Out
 }
 
 impl Spent {
+    /// That a budget is used up, to which the turn is to blame too if it spent of it.
+    fn exhausted(&self, why: String) -> AgentError {
+        if self.charged.is_empty() { AgentError::Exhausted(why) } else { AgentError::Rejected(why) }
+    }
+
     fn add(&mut self, completion: &Completion, prompt_tokens: u64) {
         let (input, output) = completion.tokens(prompt_tokens);
         // The figures of an endpoint are untrusted, and could overflow.
@@ -436,6 +522,12 @@ impl Spent {
         self.output_tokens = self.output_tokens.saturating_add(output);
         self.pieces += completion.pieces;
         self.estimated |= completion.output_tokens.is_none();
+        self.said.push_str(&completion.text);
+        let tokens = input.saturating_add(output);
+        match self.charged.iter_mut().find(|(price, _)| *price == completion.price) {
+            Some((_, all)) => *all = all.saturating_add(tokens),
+            None => self.charged.push((completion.price, tokens)),
+        }
     }
 }
 

@@ -45,7 +45,8 @@ async fn read(tools: &Tools, kept: &dyn Notes, arguments: &Value) -> Result<Last
     let told = |denied: Denied| format!("the notes of its session may not be read for this message: {denied}");
     let read = read.map_err(|refusal| refusal.rejection(told))?;
     let all = read.unwrap_or_else(|error| {
-        tracing::warn!(agent = tools.agent.name(), %error, "a turn runs without the notes of its session");
+        let agent = tools.decisions().agent().name();
+        tracing::warn!(agent, %error, "a turn runs without the notes of its session");
         Vec::new()
     });
     let (notes, more) = notes::last(all, chat::NOTES_BYTES_MAX);

@@ -32,10 +32,10 @@ impl Notes for Book {
 }
 
 fn tools(capability: &str) -> Tools {
-    tools_of(&[capability], (false, false), None)
+    tools_of(&[capability], (false, SaveKind::Nothing), None)
 }
 
-fn tools_of(capabilities: &[&str], (as_itself, saves): (bool, bool), calls: Option<&Arc<dyn AgentCalls>>) -> Tools {
+fn tools_of(capabilities: &[&str], (as_itself, saves): (bool, SaveKind), calls: Option<&Arc<dyn AgentCalls>>) -> Tools {
     let contract = json!({ "class": { "latency": "srt" }, "capabilities": capabilities });
     let contract = Contract::from_value(&contract).expect("a contract");
     let server = NoteServer::of(&contract, as_itself, saves, calls);
@@ -104,7 +104,9 @@ async fn what_is_no_note_is_refused_and_says_what_to_do() {
     let (outside, _) = tools.invoke("session/note", r#"{"kind": "done", "text": "a"}"#).await;
     assert!(outside.expect_err("no session").to_string().contains("no session"));
     let contract = json!({ "class": { "latency": "srt" }, "capabilities": ["agents/echo"] });
-    assert!(NoteServer::of(&Contract::from_value(&contract).expect("a contract"), false, false, None).is_none());
+    assert!(
+        NoteServer::of(&Contract::from_value(&contract).expect("a contract"), false, SaveKind::Nothing, None).is_none()
+    );
 }
 
 /// Notes the work that it is offered for others, and says that it is not taken.
@@ -138,7 +140,7 @@ impl AgentCalls for Offers {
 async fn work_is_offered_to_an_agent_that_the_contract_names_and_to_no_other() {
     let offers = Arc::<Offers>::default();
     let calls: Arc<dyn AgentCalls> = offers.clone();
-    let tools = tools_of(&["session/handoff", "agents/auditor"], (true, false), Some(&calls));
+    let tools = tools_of(&["session/handoff", "agents/auditor"], (true, SaveKind::Nothing), Some(&calls));
     let principals = ["local".to_owned()].into();
     let turn = CallContext { task: "t-1".into(), principals, ..CallContext::default() };
     let call = async |turn: &CallContext, given: Value| {
@@ -174,7 +176,7 @@ async fn work_is_offered_to_an_agent_that_the_contract_names_and_to_no_other() {
     }
     assert_eq!(offers.0.lock().expect("nobody panics with it").len(), 1);
     // Where nothing reaches other agents, work stays.
-    let alone = tools_of(&["session/*", "agents/*"], (false, false), None);
+    let alone = tools_of(&["session/*", "agents/*"], (false, SaveKind::Nothing), None);
     let (stays, _) = CALL_CONTEXT.scope(turn, alone.invoke("session/handoff", &given.to_string())).await;
     assert!(stays.expect_err("it stays").to_string().contains("hands no work over"));
 }
@@ -253,7 +255,7 @@ async fn save(tools: &Tools, paper: Option<&Arc<Paper>>, state: &str) -> Result<
 
 #[tokio::test]
 async fn a_program_saves_a_state_of_a_mebibyte_between_its_calls() {
-    let programs = tools_of(&["session/checkpoint"], (false, true), None);
+    let programs = tools_of(&["session/checkpoint"], (false, SaveKind::Program), None);
     assert_eq!(programs.listed().await.into_keys().collect::<Vec<_>>(), ["session__checkpoint"]);
     let paper = Arc::<Paper>::default();
     let mut state = "x".repeat(CHECKPOINT_BYTES_MAX);
@@ -261,7 +263,7 @@ async fn a_program_saves_a_state_of_a_mebibyte_between_its_calls() {
     assert_eq!(paper.checkpoint().map(|saved| saved.state), Some(state.clone().into_bytes()));
     state.push('x');
     let busy = Arc::new(Paper { is_busy: true, ..Paper::default() });
-    let others = tools_of(&["session/*"], (false, false), None);
+    let others = tools_of(&["session/*"], (false, SaveKind::Nothing), None);
     for (tools, paper, state, why) in [
         (&programs, Some(&paper), state.as_str(), "1048577"),
         (&programs, Some(&busy), "7", "are under way"),
@@ -272,4 +274,12 @@ async fn a_program_saves_a_state_of_a_mebibyte_between_its_calls() {
         assert!(refused.contains(why), "{refused}");
     }
     assert_eq!((paper.saved.lock().expect("nobody panics with it").len(), busy.checkpoint()), (1, None));
+    // What a model saves is looked at here, and written by what runs the model.
+    let models = tools_of(&["session/checkpoint"], (false, SaveKind::Model), None);
+    assert_eq!(save(&models, Some(&busy), "7").await, Ok(json!({ "saved": 1 })));
+    for (paper, state, why) in [(Some(&paper), state.as_str(), "1048577"), (None, "7", "no journal")] {
+        let refused = save(&models, paper, state).await.expect_err("it cannot be saved");
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(busy.checkpoint(), None);
 }

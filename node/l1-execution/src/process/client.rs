@@ -322,7 +322,7 @@ impl Client {
         }
         sent.send().await.map_err(|error| {
             let is_gone = self.is_local && error.is_connect();
-            AgentError::internal(if is_gone { PROGRAM_ENDED } else { "the agent's program did not answer" }, error)
+            AgentError::breakdown(if is_gone { PROGRAM_ENDED } else { "the agent's program did not answer" }, error)
         })
     }
 
@@ -370,7 +370,7 @@ pub(super) async fn whole(response: Response) -> Result<Vec<u8>, AgentError> {
 }
 
 fn broke_off(error: reqwest::Error) -> AgentError {
-    AgentError::internal("the agent's program broke off", error)
+    AgentError::breakdown("the agent's program broke off", error)
 }
 
 /// Why a server was not asked for its card.

@@ -11,6 +11,7 @@ mod client;
 mod containment;
 mod egress;
 mod environment;
+mod errand;
 mod folders;
 mod interface;
 mod log;
@@ -33,6 +34,7 @@ pub use containment::{
     AgentFiles, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
 };
 pub use egress::{AskedHost, Asker, EgressRules, Entrance, Outlet, SecretHeader, ServeEgress, asked_hosts};
+pub use errand::{ERRAND_BYTES_MAX, Errand, ErrandError, run_errand};
 pub use log::{LOG_BYTES_MAX, LogLine, LogPage, LogWriter, ProgramLog, ProgramLogs};
 pub use machine::accounts::{AccountError, AccountRange};
 pub use program::{End, Program, variables};
@@ -61,12 +63,14 @@ use althing_protocol::contract::Class;
 use client::{Client, ProgramAddress};
 pub use environment::environment;
 pub use socket::{Folder, remove_left};
-pub use work::{Work, WorkGuard};
+pub use work::{CallSpan, Work, WorkGuard};
 
 /// The agent's own program, in its log as in its status.
 const OWN: &str = "runtime";
 /// How long it is waited for the rest of what an ended program said.
 const SAID_MAX: Duration = Duration::from_millis(500);
+/// How long it is waited, where a turn broke off, until it is known whether the program ended.
+const END_KNOWN_MAX: Duration = Duration::from_secs(1);
 
 /// How programs are restarted and stopped, and how servers elsewhere are followed.
 #[derive(Debug, Clone)]
@@ -355,13 +359,18 @@ impl ProcessAgent {
         })?;
         let turn = state::told(turn);
         let _working = self.shared.asker.work.begin();
-        match &self.shared.calls {
+        let ended = match &self.shared.calls {
             None => answer::turn(client, turn, out).await,
             Some((calls, _)) => {
                 let open = calls.open();
                 answer::turn(client.of_turn(open.header()), turn, out).await
             }
+        };
+        if matches!(ended, Err(AgentError::Breakdown(_))) {
+            // Its connections end before the program has, and whoever counts the turn asks for its state.
+            let _ = timeout(END_KNOWN_MAX, self.shared.rests()).await;
         }
+        ended
     }
 }
 
@@ -408,6 +417,19 @@ impl Shared {
             changed.as_mut().enable();
             if let Some(client) = self.now().client.clone() {
                 return client;
+            }
+            changed.await;
+        }
+    }
+
+    /// Done when no program takes turns.
+    async fn rests(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.now().client.is_none() {
+                return;
             }
             changed.await;
         }

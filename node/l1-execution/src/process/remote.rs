@@ -206,7 +206,7 @@ pub fn agreed_digest(card: &AgentCard) -> String {
 fn met(state: &mut AgentState, address: &ProgramAddress, ended: &Result<(), AgentError>) -> bool {
     match (&*state, ended) {
         // Its client says so of connections only.
-        (AgentState::Ready, Err(AgentError::Internal(why))) => {
+        (AgentState::Ready, Err(AgentError::Breakdown(why))) => {
             *state = AgentState::Unreachable { why: format!("{address}: a call failed: {why}") };
             true
         }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_call_that_fails_says_at_once_that_the_server_is_gone() {
         let address = ProgramAddress::Url("http://127.0.0.1:9000".to_owned());
-        let broken = Err(AgentError::Internal("the agent's program did not answer"));
+        let broken = Err(AgentError::Breakdown("the agent's program did not answer"));
         let mut state = AgentState::Ready;
         assert!(met(&mut state, &address, &broken));
         let AgentState::Unreachable { why } = &state else { panic!("{state:?}") };

@@ -15,9 +15,18 @@ pub struct Work(Arc<Mutex<Now>>);
 #[derive(Debug, Default)]
 struct Now {
     next: u64,
-    calls: BTreeMap<u64, Span>,
+    calls: BTreeMap<u64, CallSpan>,
     /// Whether the contract of its agent has traces tell nothing.
     is_hidden: bool,
+}
+
+/// The span of a call that a program works on.
+#[derive(Debug, Clone)]
+pub struct CallSpan {
+    /// Above what the program asks for it.
+    pub span: Span,
+    /// The hash of the manifest of the agent in whose turn it is; empty outside turns.
+    pub binding_hash: Arc<str>,
 }
 
 /// Keeps a call among those that a program works on, until it is dropped.
@@ -41,10 +50,11 @@ impl Work {
     pub fn begin(&self) -> WorkGuard {
         let mut now = self.now();
         // All calls of a program are of one agent, so of one contract. A call outside of turns knows of none.
-        now.is_hidden |= context::current().observability == Observability::None;
+        let turn = context::current();
+        now.is_hidden |= turn.observability == Observability::None;
         let number = now.next;
         now.next += 1;
-        now.calls.insert(number, Span::current());
+        now.calls.insert(number, CallSpan { span: Span::current(), binding_hash: turn.binding_hash });
         drop(now);
         WorkGuard { work: self.clone(), number }
     }
@@ -55,12 +65,12 @@ impl Work {
         self.now().is_hidden
     }
 
-    /// The span of the call that it works on, if that is one call and no more: of several nobody knows for which it asks a host.
+    /// The call that it works on, if that is one call and no more: of several nobody knows for which it asks a host.
     #[must_use]
-    pub fn span(&self) -> Option<Span> {
+    pub fn only_call(&self) -> Option<CallSpan> {
         let now = self.now();
-        let mut spans = now.calls.values();
-        spans.next().filter(|_| now.calls.len() == 1).cloned()
+        let mut calls = now.calls.values();
+        calls.next().filter(|_| now.calls.len() == 1).cloned()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -83,16 +93,24 @@ mod tests {
     #[test]
     fn what_a_program_asks_is_for_the_only_call_that_it_works_on() {
         let work = Work::default();
-        assert!(work.span().is_none(), "it works on nothing");
+        assert!(work.only_call().is_none(), "it works on nothing");
         let first = work.begin();
-        assert!(work.clone().span().is_some());
+        assert!(work.clone().only_call().is_some());
         let second = work.begin();
-        assert!(work.span().is_none(), "nobody knows for which of both it asks");
+        assert!(work.only_call().is_none(), "nobody knows for which of both it asks");
         drop(first);
-        assert!(work.span().is_some());
+        assert!(work.only_call().is_some());
         drop(second);
-        assert!(work.span().is_none());
+        assert!(work.only_call().is_none());
         assert!(!work.is_hidden());
+    }
+
+    #[test]
+    fn what_a_program_asks_in_a_turn_is_of_the_manifest_of_that_turn() {
+        let turn = CallContext { binding_hash: Arc::from("0a"), ..CallContext::default() };
+        let work = Work::default();
+        let _working = CALL_CONTEXT.sync_scope(turn, || work.begin());
+        assert_eq!(work.only_call().map(|call| call.binding_hash), Some(Arc::from("0a")));
     }
 
     #[test]
@@ -100,7 +118,7 @@ mod tests {
         let hidden = CallContext { observability: Observability::None, ..CallContext::default() };
         let work = Work::default();
         drop(CALL_CONTEXT.sync_scope(hidden, || work.begin()));
-        assert!(work.is_hidden() && work.span().is_none());
+        assert!(work.is_hidden() && work.only_call().is_none());
         assert!(Work::of(Observability::None).is_hidden());
         assert!(!Work::of(Observability::Calls).is_hidden());
     }

@@ -13,6 +13,18 @@ pub fn checkpoint() -> Option<Checkpoint> {
     Some(checkpoint)
 }
 
+/// Whether the turn that runs here can save a state of so many bytes.
+///
+/// # Errors
+/// [`CheckpointError`].
+pub(crate) fn check_save(bytes: usize) -> Result<(), CheckpointError> {
+    if bytes > CHECKPOINT_BYTES_MAX {
+        return Err(CheckpointError::Size { bytes });
+    }
+    let journal = context::current_journal().ok_or(CheckpointError::NoJournal)?;
+    journal.replay().map(|_| ()).ok_or(CheckpointError::NoJournal)
+}
+
 /// Saves a checkpoint of the turn that runs here: the state that its agent gives, and what its runtime notes beside that.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::*;
 use crate::context::{CALL_CONTEXT, CallContext};
+use crate::lease::Leases;
 use crate::ports::Ports;
 use crate::ruling::Permit;
 use crate::tools::{ContractGate, Definition, Fault, ToolServer};
@@ -211,6 +212,23 @@ async fn why_a_call_failed_is_told_again_in_the_same_words() {
     let refused = CALL_CONTEXT.scope(CallContext { rights, ..CallContext::default() }, refused).await;
     assert!(matches!(refused, Err(ToolError::Arguments { .. })), "{refused:?}");
     assert!(scene.rows.lock().expect("nobody panics with it").is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_was_not_sent_because_its_turn_is_superseded_has_a_row_that_says_so() {
+    let scene = Scene::new(&[]);
+    let leases = Leases::default();
+    let journal = Some(MemoryJournal::of(&scene.rows));
+    let rights = TurnRights { lease: Some(leases.begin("group", "task", 3)), journal };
+    leases.supersede("group", "task", 4);
+    let called = async { scene.tools.invoke("shop/order", "{}").await };
+    let (refused, record) = CALL_CONTEXT.scope(CallContext { rights, ..CallContext::default() }, called).await;
+    let refused = refused.expect_err("another attempt works on the task");
+    assert!(matches!(refused, ToolError::Superseded(_)), "{refused:?}");
+    assert_eq!((record.outcome, scene.called()), ("superseded", 0));
+    let rows = scene.rows.lock().expect("nobody panics with it");
+    let outcome = rows[0].outcome.as_ref().expect("it is known that it did not take place");
+    assert_eq!((rows[0].effect, &outcome.result), (Effect::Final, &Err(refused.to_string())));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::tool_error::ToolError;
 /// Decides on every system call of an agent, and on what the node does for its turns (see [`CallKind`]), and is told the
 /// outcome of what it allowed. No call is dispatched without a decision. One that is answered from the journal of its turn is
 /// not decided again. A call may be decided several times before it is made: only a permit whose rows are written was used. A
-/// call whose turn was dropped or superseded after the decision is not settled: its outcome is unknown.
+/// call whose turn was dropped after the decision is not settled: its outcome is unknown.
 pub trait ToolGate: Send + Sync + 'static {
     /// Whether the agent may call the tool. Models see only those that need no consent: a gate that asks people says of what it
     /// would ask about that it is allowed.

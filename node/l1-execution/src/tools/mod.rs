@@ -55,9 +55,11 @@ pub const RESULT_TOO_LONG: &str = "its answer has more than 4 MiB";
 /// Listings for one call to a server whose tools keep changing.
 const LISTINGS_MAX: usize = 3;
 
+/// What a server lists, with the version of that, or why it lists nothing.
+type Listing = Result<(Vec<Definition>, u64), Fault>;
+
 /// One agent's tools.
 pub struct Tools {
-    pub(crate) agent: AgentRef,
     servers: ToolServers,
     decisions: Decisions,
     known: Mutex<Known>,
@@ -73,11 +75,9 @@ impl Tools {
     #[must_use]
     pub fn new(agent: AgentRef, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
         let (known, effects, profiles) = (Mutex::default(), Effects::default(), Profiles::default());
-        let decisions = Decisions::new(agent.clone(), gate);
         Tools {
-            agent,
             servers: ToolServers::new(servers),
-            decisions,
+            decisions: Decisions::new(agent, gate),
             known,
             effects,
             profiles,
@@ -134,7 +134,7 @@ impl Tools {
                 if !(matches!(fault, Fault::Silent(_)) && port.is_busy()) {
                     self.known().silent(server);
                 }
-                tracing::warn!(agent = self.agent.name(), server, %fault, "a tool server does not answer");
+                tracing::warn!(agent = self.decisions.agent().name(), server, %fault, "a tool server does not answer");
             }
         }
         let known = self.known();
@@ -151,25 +151,27 @@ impl Tools {
 
     /// Lists a server; gives the version of the listing.
     pub(crate) async fn list(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
-        let listed = timeout(LISTING, server.listing()).await.map_err(|_| Fault::Silent(LISTING))?;
-        Ok(self.take(name, server, listed?))
+        let listed = timeout(LISTING, server.listing()).await.unwrap_or(Err(Fault::Silent(LISTING)));
+        self.take(name, server, listed)
     }
 
     /// Lists a server for a call. One that works on another call may answer after that.
     async fn list_for_call(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
-        let listed = patience::while_busy(server.listing(), || server.is_busy(), LISTING, PATIENCE).await?;
-        Ok(self.take(name, server, listed?))
+        let listed = patience::while_busy(server.listing(), || server.is_busy(), LISTING, PATIENCE).await;
+        self.take(name, server, listed.unwrap_or_else(Err))
     }
 
-    fn take(&self, name: &str, server: &Arc<dyn ToolServer>, (listed, listing): (Vec<Definition>, u64)) -> u64 {
+    /// Takes how a listing ended.
+    fn take(&self, name: &str, server: &Arc<dyn ToolServer>, listed: Listing) -> Result<u64, Fault> {
+        let (listed, listing) = listed.inspect_err(|fault| self.known().note_away(name, fault, server.is_busy()))?;
         let listed = (listed, server.left_out());
         let new = self.known().take(name, server.is_own(), listed, |tool| self.may(tool));
         for (tool, unfit) in new {
             let (reason, why) = (unfit.reason(), unfit.brief());
-            tracing::warn!(agent = self.agent.name(), tool, reason, why, "a tool is not called");
+            tracing::warn!(agent = self.decisions.agent().name(), tool, reason, why, "a tool is not called");
         }
         self.known().note_version(name, listing);
-        listing
+        Ok(listing)
     }
 
     /// Calls a tool by its name for models, or by `server/tool`.
@@ -206,11 +208,11 @@ impl Tools {
         let name = real_name(name);
         let begun = Instant::now();
         let mut record = CallRecord::of(name.clone(), self.known().expected(&name));
-        let span = record.span(self.agent.name());
+        let span = record.span(self.decisions.agent().name());
         context::record(&span, "gen_ai.tool.call.arguments", || arguments.to_owned());
         let dispatched = self.dispatch(&name, arguments, ruling, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
-        record.end(self.agent.name(), &span, (&outcome, begun.elapsed()));
+        record.end(self.decisions.agent().name(), &span, (&outcome, begun.elapsed()));
         context::run_notes().add_call(record.facts(self.servers.callee_of(&name, outcome.as_ref().ok())));
         (outcome, record)
     }

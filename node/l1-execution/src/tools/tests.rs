@@ -506,3 +506,43 @@ async fn no_tool_is_called_by_an_attempt_at_a_groups_task_that_is_superseded() {
     call().await.0.expect("no task of a group");
     assert_eq!(counting.calls.load(Ordering::SeqCst), 2);
 }
+
+/// A server that does not speak the protocol, until it does.
+#[derive(Default)]
+struct Mute {
+    speaks: std::sync::atomic::AtomicBool,
+}
+
+impl ToolServer for Mute {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        let speaks = self.speaks.load(Ordering::SeqCst);
+        Box::pin(async move {
+            if speaks { Ok(vec![Definition::new("read", "Does it.", json!({}))]) } else { std::future::pending().await }
+        })
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async { Ok(json!({ "content": [] })) })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_known_to_be_away_until_it_does() {
+    let mute = Arc::new(Mute::default());
+    let servers = BTreeMap::from([("files".to_owned(), mute.clone() as Arc<dyn ToolServer>)]);
+    let gate = ContractGate::new(vec!["files/*".to_owned()]);
+    let tools = Tools::new(agent(), servers, Arc::new(gate));
+    assert!(tools.away().is_empty(), "nobody asked it");
+    assert!(tools.listed().await.is_empty());
+    let silent = BTreeMap::from([("files".to_owned(), "it did not answer within 20 s".to_owned())]);
+    assert_eq!(tools.away(), silent);
+    mute.speaks.store(true, Ordering::SeqCst);
+    assert_eq!((tools.listed().await.len(), tools.away().len()), (1, 0));
+    mute.speaks.store(false, Ordering::SeqCst);
+    assert!(tools.invoke("files__read", "{}").await.0.is_err());
+    assert_eq!(tools.away(), silent, "a call asks it too");
+}

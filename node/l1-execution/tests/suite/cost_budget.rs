@@ -74,5 +74,5 @@ async fn a_cost_budget_that_one_turn_exhausted_is_exhausted_for_the_next() {
     assert!(matches!(&first, AgentError::Failed(why) if why.contains("class.cost.cpu_ms")), "{first:?}");
     // Whatever each turn may do: the second is not begun.
     let second = ended(&host).await;
-    assert!(matches!(&second, AgentError::Rejected(why) if why.contains("class.cost.cpu_ms")), "{second:?}");
+    assert!(matches!(&second, AgentError::Exhausted(why) if why.contains("class.cost.cpu_ms")), "{second:?}");
 }

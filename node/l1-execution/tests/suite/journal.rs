@@ -228,6 +228,6 @@ async fn what_a_turn_spent_before_it_was_cut_off_is_charged_once() {
     assert_eq!(asked(), before);
     run(&host, TurnRights::default()).await.2.expect("it has enough for one more");
     let refused = run(&host, TurnRights::default()).await.2;
-    assert!(matches!(&refused, Err(AgentError::Rejected(why)) if why.contains("class.cost")), "{refused:?}");
+    assert!(matches!(&refused, Err(AgentError::Exhausted(why)) if why.contains("class.cost")), "{refused:?}");
     assert_eq!(asked(), before + 1);
 }

@@ -1,5 +1,6 @@
 //! Agents and models as their host runs them, with real programs and endpoints.
 
+mod checkpoints;
 mod cost_budget;
 mod elsewhere;
 mod journal;

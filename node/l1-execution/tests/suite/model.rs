@@ -46,6 +46,8 @@ pub(super) enum Behaves {
     Calls,
     /// Wants a tool called, whatever it is told.
     CallsForEver,
+    /// Wants a tool called and saves beside it; saves alone then; and says at last from where it went on.
+    Saves,
 }
 
 #[derive(Default)]
@@ -135,6 +137,35 @@ async fn serve(stream: TcpStream, behaves: Behaves, seen: &Seen) -> std::io::Res
                     .await?;
                 stream.write_all(b"data: {\"choices\": [{\"delta\": {}, \"finish_reason\": \"stop\"}]}\n\n").await?;
             }
+        }
+        Behaves::Saves => {
+            let asked = seen.last.lock().expect("no holder panics").1.clone();
+            let said = asked["messages"].as_array().cloned().unwrap_or_default();
+            let save = json!({ "name": "session__checkpoint", "arguments": "{\"state\": \"x is read\"}" });
+            let read = json!({ "name": "files__read", "arguments": "{\"path\": \"x\"}" });
+            let saved = said
+                .iter()
+                .filter(|said| said["role"] == "system")
+                .find_map(|said| said["content"].as_str().and_then(|text| text.split_once("What you saved:\n")));
+            let wanted = match (saved, said.iter().any(|said| said["role"] == "tool")) {
+                (Some((_, state)), _) => {
+                    stream.write_all(piece(&format!("{state}.")).as_bytes()).await?;
+                    Vec::new()
+                }
+                (None, true) => vec![save],
+                (None, false) => {
+                    stream.write_all(piece("I read. ").as_bytes()).await?;
+                    vec![read, save]
+                }
+            };
+            let call = |(index, function): (usize, &Value)| {
+                let id = format!("c{index}");
+                json!({ "index": index, "id": id, "type": "function", "function": function })
+            };
+            let calls: Vec<Value> = wanted.iter().enumerate().map(call).collect();
+            let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
+            let end = json!({ "choices": [{ "delta": { "tool_calls": calls }, "finish_reason": finish }] });
+            stream.write_all(format!("data: {end}\n\ndata: [DONE]\n\n").as_bytes()).await?;
         }
         Behaves::Endless => loop {
             stream.write_all(piece("word ").as_bytes()).await?;

@@ -11,7 +11,7 @@ use a2a::{Artifact, Message, Part, PartContent, Role, TaskState};
 use althing_execution::agent::{Hold, Made, Metadata, OutputGate, Parameters};
 use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
-use althing_execution::{Agent, AgentError, Builtins, GatedTurn, Host, Output, Outputs, Ports, Turn};
+use althing_execution::{Agent, AgentError, Builtins, GatedTurn, Host, Output, Outputs, Ports, Turn, cancel_task};
 use althing_store::MemoryStore;
 use althing_td::AgentFile;
 use futures::FutureExt as _;
@@ -51,10 +51,23 @@ impl Agent for Parrot {
             out.put(ENDING).await
         })
     }
+
+    fn cancel<'a>(
+        &'a self,
+        remembered: &'a str,
+        _: &'a Parameters,
+    ) -> BoxFuture<'a, Result<Option<Message>, AgentError>> {
+        Box::pin(async move { Ok(Some(Message::new(Role::Agent, vec![Part::text(remembered)]))) })
+    }
 }
 
-/// A host that runs the parrot with these ports.
+/// A host that runs the parrot with these ports, and with that memory, if it is one.
 fn host(ports: Ports, memory: &Value) -> Host {
+    host_of(ports, &if memory.is_object() { json!({ "memory": memory }) } else { json!({}) })
+}
+
+/// A host that runs the parrot with these ports, and with more in its contract.
+fn host_of(ports: Ports, contract: &Value) -> Host {
     let mut builtins = Builtins::new();
     builtins.insert("parrot", |_, _, _| Ok(Arc::new(Parrot)));
     let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
@@ -64,8 +77,8 @@ fn host(ports: Ports, memory: &Value) -> Host {
         "runtime": { "native": { "builtin": "parrot" } },
         "contract": { "class": { "latency": "srt" } },
     });
-    if memory.is_object() {
-        file["contract"]["memory"] = memory.clone();
+    for (field, value) in contract.as_object().into_iter().flatten() {
+        file["contract"][field] = value.clone();
     }
     host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
     host
@@ -122,6 +135,16 @@ async fn gates_release_a_turn_in_their_order_with_its_metadata() {
     let signs = ["turn 2 of task of parrot", "second"].map(|sign| Made::Remember(sign.to_owned()));
     let [one, two] = signs;
     assert_eq!((then, ended), (vec![annotated("hello"), ENDING, one, two], Ok(())));
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_cancelled_task_is_not_shown_where_answers_are_judged() {
+    let schema = json!({ "schema": { "output": { "type": "object" } } });
+    for (verify, is_shown) in [(json!({}), true), (json!({ "finished": true }), false), (schema, false)] {
+        let host = host_of(Ports::none(), &json!({ "verify": verify }));
+        let said = cancel_task(&host, "parrot", "quicksand", &Parameters::default()).await.expect("it is cancelled");
+        assert_eq!(said.is_some(), is_shown, "{verify}");
+    }
 }
 
 #[tokio::test]

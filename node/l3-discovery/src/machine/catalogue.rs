@@ -11,6 +11,7 @@ use crate::machine::index::Index;
 pub use crate::machine::node::{Candidate, Learned, Now};
 use crate::machine::node::{Departed, Held, LogName, Node, list_bytes};
 use crate::machine::rank::{AGENT_BYTES, Bounds, DESCRIPTION_COPIES, Rank, Source, WORD_BYTES};
+use crate::machine::seen::{NewestDescriptions, Sequences};
 
 /// Why a placement is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,29 +59,16 @@ pub enum AdmitRefused {
     },
 }
 
-/// Agents whose newest description is remembered when they are gone.
-const NEWEST_MAX: usize = 65_536;
 /// An agent that had to give way is not asked for again within this, unless it changes.
 const GAVE_WAY_MS: u64 = 60_000;
-
-/// The newest description of an agent.
-struct Newest {
-    sequence: u64,
-    digest: Digest,
-    /// How near the node was.
-    rank: Rank,
-    /// Which of all that came it was.
-    number: u64,
-}
 
 /// Nodes, their agents, and the index over these.
 pub struct Catalogue {
     pub(super) nodes: BTreeMap<PublicKey, Node>,
-    /// The highest sequence of each node, also of those that are gone, so that an old placement never comes back; and how
-    /// near it was.
-    sequences: BTreeMap<PublicKey, (u64, Rank)>,
-    /// The newest description of each agent that a node showed, also of those that are gone.
-    newest: BTreeMap<(AgentId, PublicKey), Newest>,
+    /// Of nodes, also of those that are gone, so that an old placement never comes back.
+    sequences: Sequences,
+    /// Of agents, also of those that are gone.
+    newest: NewestDescriptions,
     pub(crate) index: Index,
     /// Each key log once, by its last event, and how many agents have it.
     logs: BTreeMap<Digest, (Arc<KeyLog>, usize)>,
@@ -98,8 +86,8 @@ impl Catalogue {
     pub fn new(bounds: Bounds) -> Catalogue {
         Catalogue {
             nodes: BTreeMap::new(),
-            sequences: BTreeMap::new(),
-            newest: BTreeMap::new(),
+            sequences: Sequences::default(),
+            newest: NewestDescriptions::default(),
             index: Index::default(),
             logs: BTreeMap::new(),
             gone: DepartedNodes::new(bounds.gone_bytes),
@@ -122,10 +110,8 @@ impl Catalogue {
     ) -> Result<Vec<Hosted>, PlacementRefused> {
         placement.believable(now.wall_ms)?;
         let body = &placement.body;
-        if let Some((seen, _)) = self.sequences.get(&body.node)
-            && *seen >= body.sequence
-        {
-            return Err(PlacementRefused::Stale { got: body.sequence, seen: *seen });
+        if let Some(seen) = self.sequences.highest(body.node).filter(|seen| *seen >= body.sequence) {
+            return Err(PlacementRefused::Stale { got: body.sequence, seen });
         }
         if body.health == Health::Leaving {
             self.note_sequence(body.node, body.sequence, source.rank);
@@ -157,6 +143,7 @@ impl Catalogue {
         node.load_permille = body.load_permille;
         node.machine = body.machine;
         node.loads = body.loads.clone().unwrap_or_default();
+        node.successes = body.successes.clone().unwrap_or_default();
         node.health = body.health;
         node.learned = learned;
         node.ttl_ms = body.ttl_ms;
@@ -196,18 +183,10 @@ impl Catalogue {
         Some(node.wanted())
     }
 
-    /// Notes the highest sequence of a node. Of those that are gone, the farthest that was seen longest ago is forgotten
-    /// where there are too many.
+    /// Notes the highest sequence of a node.
     fn note_sequence(&mut self, node: PublicKey, sequence: u64, rank: Rank) {
-        if self.sequences.len() >= self.bounds.nodes * 4 && !self.sequences.contains_key(&node) {
-            // Sequences grow with time of day, so the smallest is the oldest.
-            let gone = self.sequences.iter().filter(|(node, _)| !self.nodes.contains_key(node));
-            let oldest = gone.max_by_key(|(_, (sequence, rank))| (*rank, std::cmp::Reverse(*sequence)));
-            if let Some(oldest) = oldest.map(|(node, _)| *node) {
-                self.sequences.remove(&oldest);
-            }
-        }
-        self.sequences.insert(node, (sequence, rank));
+        let nodes = &self.nodes;
+        self.sequences.note(node, (sequence, rank), self.bounds.nodes * 4, |node| nodes.contains_key(node));
     }
 
     /// Adds an agent whose evidence was verified.
@@ -221,11 +200,8 @@ impl Catalogue {
             return Err(AdmitRefused::NotHosted);
         }
         let description = &verified.description;
-        let (sequence, digest) = (description.body.sequence, description.digest());
-        if let Some(seen) = self.newest.get(&(verified.agent.clone(), verified.node))
-            && (seen.sequence > sequence || seen.sequence == sequence && seen.digest != digest)
-        {
-            return Err(AdmitRefused::OldDescription { got: sequence, seen: seen.sequence });
+        if let Some(seen) = self.newest.before(&verified) {
+            return Err(AdmitRefused::OldDescription { got: description.body.sequence, seen });
         }
         // Of what it hosts, only that which it says is kept: so what is there is the same.
         self.take_out(verified.node, &verified.agent);
@@ -256,18 +232,11 @@ impl Catalogue {
 
     /// Notes what is newest of an agent.
     fn remember(&mut self, verified: &VerifiedAgent, rank: Rank) {
-        let (description, about) = (&verified.description, (verified.agent.clone(), verified.node));
-        if self.newest.len() >= NEWEST_MAX && !self.newest.contains_key(&about) {
-            let here = |(agent, node): &(AgentId, PublicKey)| self.candidate(*node, agent).is_some();
-            let gone = self.newest.iter().filter(|(known, _)| !here(known));
-            let farthest = gone.max_by_key(|(_, newest)| (newest.rank, std::cmp::Reverse(newest.number)));
-            if let Some(gone) = farthest.map(|(known, _)| known.clone()) {
-                self.newest.remove(&gone);
-            }
-        }
         self.count += 1;
-        let (sequence, digest, number) = (description.body.sequence, description.digest(), self.count);
-        self.newest.insert(about, Newest { sequence, digest, rank, number });
+        let nodes = &self.nodes;
+        let is_here =
+            |node: PublicKey, agent: &AgentId| nodes.get(&node).is_some_and(|node| node.agents.contains_key(agent));
+        self.newest.note(verified, (rank, self.count), is_here);
     }
 
     /// Drops one agent of a node.

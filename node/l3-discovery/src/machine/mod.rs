@@ -19,5 +19,6 @@ pub mod range;
 pub mod rank;
 pub(crate) mod room;
 pub mod search;
+mod seen;
 pub mod things;
 pub mod verification_budget;

@@ -45,6 +45,8 @@ pub(crate) struct Node {
     pub machine: Option<Machine>,
     /// What each of `hosted` does; empty where the node does not say.
     pub(super) loads: Vec<AgentLoad>,
+    /// How the turns of each of `hosted` went, as it says, percents; empty where it does not say.
+    pub(super) successes: Vec<Option<u8>>,
     pub health: Health,
     pub learned: Learned,
     pub heard_ms: u64,
@@ -114,6 +116,7 @@ impl Node {
             load_permille: 0,
             machine: None,
             loads: Vec::new(),
+            successes: Vec::new(),
             health: Health::Healthy,
             learned,
             heard_ms: 0,
@@ -146,8 +149,16 @@ impl Node {
 
     /// What an agent of it does, as it says.
     pub fn load(&self, agent: &AgentId) -> Option<AgentLoad> {
-        let at = self.hosted.binary_search_by(|hosted| hosted.agent.cmp(agent)).ok()?;
-        self.loads.get(at).copied()
+        self.loads.get(self.place_of(agent)?).copied()
+    }
+
+    /// How the turns of an agent of it went that were judged, as it says: percents.
+    pub fn success(&self, agent: &AgentId) -> Option<u8> {
+        self.successes.get(self.place_of(agent)?).copied().flatten()
+    }
+
+    fn place_of(&self, agent: &AgentId) -> Option<usize> {
+        self.hosted.binary_search_by(|hosted| hosted.agent.cmp(agent)).ok()
     }
 
     /// Bytes of all that is kept of it.

@@ -1,5 +1,6 @@
 //! `find`: which agents can do what is asked, the best first, and why the others were left out.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use althing_protocol::contract::Grade;
@@ -62,6 +63,8 @@ pub struct Found {
     pub machine: Option<Machine>,
     /// What the agent does there, as the node says.
     pub load: Option<AgentLoad>,
+    /// Of the turns of the agent there that were judged, those that went well, percents, as the node says.
+    pub success: Option<u8>,
     /// How the node is.
     pub health: Health,
     /// Where that was learned.
@@ -138,10 +141,10 @@ impl Query {
     /// How results are ordered.
     fn order(&self) -> &'static str {
         match (&self.text, self.wanted().1) {
-            (Some(_), None) => "text score (BM25), then load, then id",
-            (Some(_), Some(_)) => "text score (BM25), then version, then load, then id",
-            (None, Some(_)) => "version, then load, then id",
-            (None, None) => "load, then id",
+            (Some(_), None) => "text score (BM25), then success measured here, then load, then id",
+            (Some(_), Some(_)) => "text score (BM25), then version, then success measured here, then load, then id",
+            (None, Some(_)) => "version, then success measured here, then load, then id",
+            (None, None) => "success measured here, then load, then id",
         }
     }
 
@@ -163,12 +166,20 @@ struct Hit<'a> {
 }
 
 impl Hit<'_> {
-    /// The best first: by score, then version, then load, then id and node.
+    /// How well the agent does there, in tenths: as far as this node measured it. What another node says of its own agents does not
+    /// bring them forward, nor back; and who was not measured is tried like who never failed.
+    fn tenths(&self) -> u8 {
+        let success = self.node.success(&self.candidate.verified.agent).filter(|_| self.node.learned == Learned::Local);
+        success.map_or(10, |percent| percent.div_ceil(10))
+    }
+
+    /// The best first: by score, then version, then success, then load, then id and node.
     fn order(&self, other: &Hit<'_>) -> std::cmp::Ordering {
         let score = |hit: &Hit<'_>| hit.score.unwrap_or(0.0);
         score(other)
             .total_cmp(&score(self))
             .then_with(|| other.version.cmp(&self.version))
+            .then_with(|| other.tenths().cmp(&self.tenths()))
             .then_with(|| self.node.load_permille.cmp(&other.node.load_permille))
             .then_with(|| self.candidate.verified.agent.cmp(&other.candidate.verified.agent))
             .then_with(|| self.key.cmp(&other.key))
@@ -181,6 +192,7 @@ impl Hit<'_> {
             load_permille: self.node.load_permille,
             machine: self.node.machine,
             load: self.node.load(&self.candidate.verified.agent),
+            success: self.node.success(&self.candidate.verified.agent),
             health: self.node.health,
             learned: self.node.learned,
             heard_ms_ago: monotonic_ms.saturating_sub(self.node.heard_ms),
@@ -201,7 +213,8 @@ fn best(mut hits: Vec<Hit<'_>>, limit: usize) -> Vec<Hit<'_>> {
 }
 
 impl Catalogue {
-    /// What `query` finds at `monotonic_ms`, the best first: by score, version (of a range), load, id and node.
+    /// What `query` finds at `monotonic_ms`, the best first: by score, version (of a range), success as far as
+    /// it was measured here, load, id and node.
     #[must_use]
     pub fn find(&self, query: &Query, monotonic_ms: u64) -> (Vec<Found>, Explanation) {
         let mut why = Explanation { known: self.len(), order: query.order(), ..Explanation::default() };
@@ -267,31 +280,36 @@ impl Catalogue {
         hosts.into_iter().map(|(.., key)| key).collect()
     }
 
-    /// The agent of that name. Of several those of the nearest publisher count, and there must be one; a stranger's only
-    /// where that is asked for.
-    ///
-    /// # Errors
-    /// See [`FindError`].
-    pub fn resolve(
-        &self,
-        text: &str,
-        among: Among,
-        relation: impl Fn(PublisherId) -> TrustRelation,
-    ) -> Result<AgentId, FindError> {
-        let mut ids = self.index.named(text);
-        let nearest = ids.iter().map(|id| relation(id.publisher())).min();
-        ids.retain(|id| Some(relation(id.publisher())) == nearest);
-        if among == Among::Near && nearest == Some(TrustRelation::Stranger) {
-            let ids = ids.iter().map(AgentId::to_string).collect();
-            return Err(FindError::OnlyStrangers { name: text.to_owned(), ids });
-        }
-        match ids.len() {
-            0 => Err(FindError::Unknown(text.to_owned())),
-            1 => ids.pop_first().ok_or_else(|| FindError::Unknown(text.to_owned())),
-            _ => {
-                let ids = ids.iter().map(AgentId::to_string).collect();
-                Err(FindError::Ambiguous { name: text.to_owned(), ids })
-            }
+    /// The agents of that name that are known, whosever they are.
+    #[must_use]
+    pub fn namesakes(&self, name: &str) -> BTreeSet<AgentId> {
+        self.index.named(name)
+    }
+}
+
+/// The agent that a name means, of those that are `named` so. Of several those of the nearest publisher count, and there must be
+/// one; a stranger's only where that is asked for.
+///
+/// # Errors
+/// See [`FindError`].
+pub(crate) fn resolve(
+    mut named: BTreeSet<AgentId>,
+    text: &str,
+    among: Among,
+    relation: impl Fn(PublisherId) -> TrustRelation,
+) -> Result<AgentId, FindError> {
+    let nearest = named.iter().map(|id| relation(id.publisher())).min();
+    named.retain(|id| Some(relation(id.publisher())) == nearest);
+    if among == Among::Near && nearest == Some(TrustRelation::Stranger) {
+        let ids = named.iter().map(AgentId::to_string).collect();
+        return Err(FindError::OnlyStrangers { name: text.to_owned(), ids });
+    }
+    match named.len() {
+        0 => Err(FindError::Unknown(text.to_owned())),
+        1 => named.pop_first().ok_or_else(|| FindError::Unknown(text.to_owned())),
+        _ => {
+            let ids = named.iter().map(AgentId::to_string).collect();
+            Err(FindError::Ambiguous { name: text.to_owned(), ids })
         }
     }
 }

@@ -104,10 +104,10 @@ impl Journals {
         self.tapes().of(task).into_iter().map(|(turn, tape)| (turn, tape.ended_ms)).collect()
     }
 
-    /// The same, without those that stay only because their turns stopped.
-    pub fn taped(&self, task: &str) -> Vec<(Vec<u8>, u64)> {
+    /// What the keys of their rows begin with, without those that stay only because their turns stopped.
+    pub fn taped(&self, task: &str) -> Vec<Vec<u8>> {
         let turns = self.tapes().of(task).into_iter().filter(|(_, tape)| tape.gone_ms.is_none());
-        turns.map(|(turn, tape)| (turn, tape.ended_ms)).collect()
+        turns.map(|(turn, _)| turn).collect()
     }
 
     /// What the keys of the rows of a task's turn begin with that stopped and may go on anew now.
@@ -115,8 +115,8 @@ impl Journals {
         self.tapes().restartable(task, now_ms)
     }
 
-    /// The tasks with a turn that stopped and may go on anew now, the one that ended last first.
-    pub fn all_restartable(&self, now_ms: u64) -> Vec<String> {
+    /// The tasks with a turn that stopped and may go on anew now, and until when, Unix milliseconds; the one that ended last first.
+    pub fn all_restartable(&self, now_ms: u64) -> Vec<(String, u64)> {
         self.tapes().all_restartable(now_ms)
     }
 
@@ -166,6 +166,24 @@ impl Journals {
     /// The journal of a turn that stopped is that of one that goes on.
     pub fn release(&self, turn: &[u8]) {
         self.tapes().release(turn);
+    }
+
+    /// Adds the deletion of a turn's rows, as far as they can be found, and of its head to the batch that ends its task. What is left
+    /// is deleted when the node starts.
+    pub fn add_deletion(&self, turn: &[u8], batch: &mut Batch) {
+        match self.store.keys(SESSION_ROWS, Range::prefix(turn, ROWS_MAX as usize)) {
+            Ok(keys) => {
+                if keys.len() < ROWS_MAX as usize {
+                    batch.delete(SESSION_HEADS, turn);
+                }
+                for key in keys {
+                    batch.delete(SESSION_ROWS, key);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the journal of a task that ends cannot be read; it is deleted when the node starts");
+            }
+        }
     }
 
     /// Deletes the rows of a turn, and then its head.
@@ -218,13 +236,8 @@ impl Journals {
         rows.map(|(session, rows)| summaries(session, &rows)).transpose()
     }
 
-    /// The turn that the rows with these keys tell again, with their content. None where there are no rows.
-    pub fn recorded_turn(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<RecordedTurn>, Damage> {
-        let rows = self.rows(turn, seal)?;
-        rows.map(|(session, rows)| recorded(session, &rows)).transpose()
-    }
-
-    /// The same, with what the turn began with.
+    /// The turn that the rows with these keys tell again, with their content and with what it began with. None where there are
+    /// no rows.
     pub fn tape(&self, turn: &[u8], seal: &RowSeal) -> Result<Option<(Begin, RecordedTurn)>, Damage> {
         let rows = self.rows(turn, seal)?;
         rows.map(|(session, rows)| Ok((beginning(&rows)?, recorded(session, &rows)?))).transpose()

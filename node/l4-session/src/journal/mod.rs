@@ -6,6 +6,7 @@
 //! The batch that ends a task deletes its rows, or notes that they stay with it, if its agent is recorded. Where the memory of an
 //! agent is encrypted, its rows are sealed with the key of that memory.
 
+mod final_calls;
 mod journals;
 mod notes;
 mod row_seal;

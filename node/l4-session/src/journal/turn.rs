@@ -15,6 +15,7 @@ use althing_store::{Batch, Durability, Store};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
 
+use super::final_calls::FinalCalls;
 use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS, journals};
 use crate::machine::preemption::Preemption;
 use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, RESTART_MS_MAX, Tape, TurnId, TurnRows};
@@ -40,6 +41,8 @@ pub(crate) struct TurnJournal {
     /// Held while rows are written, so that they are written in their order.
     writing: Mutex<State>,
     ledger: watch::Sender<Ledger>,
+    /// Calls that were let go, must not be made twice, and have no result yet.
+    final_calls: FinalCalls,
     /// What randomness of the turn is made of.
     seed: [u8; 32],
     /// What clocks say to it.
@@ -77,7 +80,7 @@ impl TurnJournal {
         let is_taken = journals.tapes().has(&turn.prefix());
         let is_own = !is_taken && journals.open().insert(turn.prefix());
         journals.usage().count(turn.session, counted);
-        let ledger = watch::Sender::new(ledger(&rows));
+        let (ledger, final_calls) = (watch::Sender::new(ledger(&rows)), FinalCalls::of(rows.doubts()));
         let (seed, checkpoint) = (rows.begin().seed, rows.take_checkpoint());
         let tape = StdMutex::new(Tape::of(rows.take_tape(), rows.next_step()));
         let writing = Mutex::new(State { rows, counted, is_own, is_closed: false });
@@ -89,6 +92,7 @@ impl TurnJournal {
             seal,
             writing,
             ledger,
+            final_calls,
             seed,
             tape,
             checkpoint: StdMutex::new(checkpoint),
@@ -130,6 +134,11 @@ impl TurnJournal {
         self.ledger.borrow().clone()
     }
 
+    /// The calls that were let go, must not be made twice, and have no result yet.
+    pub fn final_calls(&self) -> &FinalCalls {
+        &self.final_calls
+    }
+
     /// Ends when no call is in doubt.
     pub async fn resolved(&self) {
         // The sender lives in `self`: waiting cannot fail.
@@ -155,6 +164,9 @@ impl TurnJournal {
         if is_known && let Err(error) = self.write(&mut writing, Durability::Synced).await {
             writing.rows = before;
             return Err(error);
+        }
+        if is_known {
+            self.final_calls.end(seq);
         }
         Ok(is_known)
     }
@@ -313,10 +325,14 @@ impl TurnJournal {
             Some(callee) => callee.await,
             None => None,
         };
+        let _free = self.final_calls.free().await;
         let mut writing = self.writing.lock().await;
         self.note_readings(&mut writing);
         let intent = writing.rows.intend(seq, callee, self.clock.now_ms())?;
         self.write_with(&mut writing, std::mem::take(&mut permit.rows), Durability::Synced).await?;
+        if let Some(call) = writing.rows.final_call(seq, self.clock.now_ms()) {
+            self.final_calls.begin(call);
+        }
         Ok(NextStep::Go(intent, permit))
     }
 
@@ -336,6 +352,7 @@ impl TurnJournal {
         let is_final = writing.rows.finish(intent.seq, outcome, self.clock.now_ms())?;
         self.write_with(&mut writing, rows, Durability::Buffered).await?;
         if is_final {
+            self.final_calls.end(intent.seq);
             tokio::spawn(sync(self.journals.store().clone()));
         }
         Ok(())

@@ -3,10 +3,18 @@
 
 use a2a::Message;
 use althing_protocol::{Digest, Label, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
+use super::record::Scope;
 use super::session::digest_of;
+use super::shares::ShareOwner;
+
+mod ages;
+
+pub(crate) use ages::{Ages, Limits, Surplus};
 
 /// How long it is remembered, milliseconds: an hour more than a call may stay in doubt.
 pub(crate) const ANSWER_MS_MAX: u64 = 25 * 60 * 60 * 1_000;
@@ -16,6 +24,8 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 const KEY_DIGITS: usize = 64;
 /// What digests of messages begin with.
 const OF_MESSAGE: &[u8] = b"althing message\0";
+/// What digests of payers begin with.
+const OF_PAYER: &[u8] = b"althing payer\0";
 
 /// Whether the id of a message is a key: its sender sends it again with the same one, whatever becomes of either node.
 pub(crate) fn is_key(message_id: &str) -> bool {
@@ -25,6 +35,29 @@ pub(crate) fn is_key(message_id: &str) -> bool {
 /// The name of a message to the agent of that name, from the caller of that scope, as it is stored.
 pub(crate) fn name_of(agent: &str, scope: &str, message_id: &str) -> Digest {
     digest_of(OF_MESSAGE, &[agent, scope, message_id])
+}
+
+/// Whose room it takes that something is remembered: rows say no more of that than they must.
+pub(crate) fn payer_of(owner: &ShareOwner) -> Digest {
+    match owner {
+        ShareOwner::Scope(scope) => digest_of(OF_PAYER, &["caller", &String::from(scope.payer())]),
+        // Another text for the same origin would be another share, and nothing worse.
+        ShareOwner::Crowd(group) => digest_of(OF_PAYER, &["crowd", &format!("{group:?}")]),
+    }
+}
+
+/// The untrusted peers that share a payer's room, as a task names them; none where a caller has its own.
+pub(crate) fn crowd_of(owner: &ShareOwner) -> Option<String> {
+    match owner {
+        ShareOwner::Scope(_) => None,
+        ShareOwner::Crowd(_) => Some(URL_SAFE_NO_PAD.encode(payer_of(owner))),
+    }
+}
+
+/// Whose room it takes that a message of a task is remembered.
+pub(crate) fn payer_of_task(crowd: Option<&str>, scope: Scope) -> Digest {
+    let crowd = crowd.and_then(|crowd| URL_SAFE_NO_PAD.decode(crowd).ok()?.try_into().ok());
+    crowd.unwrap_or_else(|| payer_of(&ShareOwner::Scope(scope)))
 }
 
 /// What is remembered of a message.
@@ -43,18 +76,36 @@ pub(crate) struct AnswerRow {
     /// The label of all that its turn was given.
     #[n(3)]
     pub label: Option<Label>,
+    /// Whose room it takes. Rows from before that was counted do not say so, and share one part.
+    #[n(4)]
+    payer: Option<ByteVec>,
 }
 
 impl AnswerRow {
     /// Of a message that was answered with that one.
     pub fn of(message: &Message, answer: &Message, label: Option<Label>, at_ms: u64) -> AnswerRow {
         let answer = serde_json::to_string(answer).ok().filter(|answer| answer.len() <= ANSWER_BYTES_MAX);
-        AnswerRow { at_ms, content: Some(content(message).to_vec().into()), answer, label }
+        AnswerRow { at_ms, content: Some(content(message).to_vec().into()), answer, label, payer: None }
     }
 
     /// Of a message whose task is deleted, and changed last at that time.
     pub fn of_deleted(at_ms: u64) -> AnswerRow {
-        AnswerRow { at_ms, content: None, answer: None, label: None }
+        AnswerRow { at_ms, content: None, answer: None, label: None, payer: None }
+    }
+
+    /// The same, which takes that payer's room.
+    pub fn paid_by(self, payer: Digest) -> AnswerRow {
+        AnswerRow { payer: Some(payer.to_vec().into()), ..self }
+    }
+
+    /// Whose room it takes.
+    pub fn payer(&self) -> Digest {
+        self.payer.as_ref().and_then(|payer| payer.as_slice().try_into().ok()).unwrap_or_default()
+    }
+
+    /// The same, without the answer: only that there was one.
+    pub fn without_answer(self) -> AnswerRow {
+        AnswerRow { answer: None, ..self }
     }
 
     /// Whether it is remembered by now no more.
@@ -128,6 +179,45 @@ mod tests {
         let row = AnswerRow::of(&message("hi"), &message(&"x".repeat(ANSWER_BYTES_MAX)), None, 5);
         assert_eq!((row.answer.clone(), row.is_of(&message("hi"))), (None, true));
         assert!(!row.is_old(5 + ANSWER_MS_MAX) && row.is_old(6 + ANSWER_MS_MAX));
+    }
+
+    #[test]
+    fn a_row_from_before_payers_were_counted_is_read() {
+        #[derive(Encode)]
+        #[cbor(map)]
+        struct UnpaidRow {
+            #[n(0)]
+            at_ms: u64,
+            #[n(1)]
+            content: Option<ByteVec>,
+        }
+        let before = UnpaidRow { at_ms: 5, content: None };
+        let read: AnswerRow = minicbor::decode(&minicbor::to_vec(&before).expect("memory takes any")).expect("a row");
+        assert_eq!((read.payer(), read.clone()), ([0; 32], AnswerRow::of_deleted(5)));
+        assert_eq!(read.paid_by([7; 32]).payer(), [7; 32]);
+    }
+
+    #[test]
+    fn users_of_one_caller_take_one_room_and_so_do_strangers_of_one_origin() {
+        use althing_call::Principal;
+        use althing_communication::QuotaGroup;
+        use althing_protocol::{CallerId, SecretKey};
+
+        let key = |seed: u8| SecretKey::from_seed(&[seed; 32]).public();
+        let of = |scope: Scope| payer_of(&ShareOwner::Scope(scope));
+        let [caller, other] = [1, 2].map(|seed| CallerId::Node(key(seed)));
+        let user = Scope::of_call(caller, &[Principal::parse("token:alice")]);
+        assert_eq!(of(user), of(Scope::of(caller)));
+        assert_ne!(of(Scope::of(other)), of(Scope::of(caller)));
+        // Keys are free: two of them are one payer, also where only their tasks are left.
+        let crowd = ShareOwner::Crowd(QuotaGroup::Origin(None));
+        let named = crowd_of(&crowd);
+        for scope in [caller, other].map(Scope::of) {
+            assert_eq!(payer_of_task(named.as_deref(), scope), payer_of(&crowd));
+            assert_eq!(payer_of_task(None, scope), of(scope));
+            assert_eq!(crowd_of(&ShareOwner::Scope(scope)), None);
+        }
+        assert_ne!(payer_of(&crowd), payer_of(&ShareOwner::Crowd(QuotaGroup::Peer(key(1)))));
     }
 
     #[test]

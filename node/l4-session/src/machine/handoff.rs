@@ -24,6 +24,10 @@ pub const COMMIT_WITHIN_MS: u64 = 60_000;
 pub const HANDOFFS_MAX: usize = 4_096;
 /// Those of them of one sending agent.
 pub const HANDOFFS_OF_SENDER_MAX: usize = 256;
+/// Those of all agents of one publisher that is not the recipient's own.
+pub const HANDOFFS_OF_PUBLISHER_MAX: usize = 512;
+/// Those of all other publishers: the rest is kept for agents of the recipient's own.
+pub const HANDOFFS_OF_OTHERS_MAX: usize = 3_072;
 /// How long a sender waits for the answer to its first offer, milliseconds; then twice as long each time.
 pub const RETRY_FIRST_MS: u64 = 1_000;
 /// The longest that it waits.

@@ -46,6 +46,13 @@ pub(crate) struct Summary {
     /// Whether the turn that runs can begin again. Rows from before turns could be resumed do not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resumes: bool,
+    /// Since when the task waits for its agent after an end of the node, Unix milliseconds, if that is noted. Rows from before that
+    /// was have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_ms: Option<u64>,
+    /// Among which untrusted peers its caller was, as the record says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowd: Option<String>,
 }
 
 /// Why a task failed that was not written again.
@@ -98,6 +105,8 @@ impl Summary {
             failure: None,
             departed: record.departed.is_some(),
             resumes: record.begin.is_some(),
+            waits_ms: None,
+            crowd: record.crowd.clone(),
         }
     }
 
@@ -124,6 +133,8 @@ struct Meta {
     failure: Option<NotedFailure>,
     departed: bool,
     resumes: bool,
+    waits_ms: Option<u64>,
+    crowd: Option<Arc<str>>,
 }
 
 impl Meta {
@@ -272,6 +283,8 @@ impl Listing {
             failure: summary.failure,
             departed: summary.departed,
             resumes: summary.resumes,
+            waits_ms: summary.waits_ms,
+            crowd: summary.crowd.as_deref().map(Arc::from),
         };
         self.orders.entry(list.clone()).or_default().insert((Reverse(meta.changed_ms), id.clone()));
         self.scopes.entry(summary.scope.payer()).or_default().add(meta.age(&id), meta.bytes);
@@ -296,6 +309,8 @@ impl Listing {
             failure: meta.failure,
             departed: meta.departed,
             resumes: meta.resumes,
+            waits_ms: meta.waits_ms,
+            crowd: meta.crowd.as_ref().map(ToString::to_string),
         })
     }
 

@@ -16,8 +16,8 @@ pub struct TurnLoss {
     pub task: String,
     /// Why it does not go on, as the task says it.
     pub why: String,
-    /// Whether the owner of the node can have it go on anew from one of its steps.
-    pub may_restart: bool,
+    /// Until when the owner of the node can have it go on anew from one of its steps, Unix milliseconds; none if nobody can.
+    pub restart_until_ms: Option<u64>,
 }
 
 /// Those since the node began.
@@ -50,7 +50,7 @@ mod tests {
 
     fn loss(task: &str) -> TurnLoss {
         let text = |text: &str| text.to_owned();
-        TurnLoss { agent: text("clerk"), task: text(task), why: text("it was damaged"), may_restart: false }
+        TurnLoss { agent: text("clerk"), task: text(task), why: text("it was damaged"), restart_until_ms: None }
     }
 
     #[test]

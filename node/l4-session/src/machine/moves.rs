@@ -231,6 +231,7 @@ pub(crate) fn unpack(pack: &TaskPack, agent: &AgentId, from: PublicKey, here: &S
     }
     // A turn goes on where its journal is, and nowhere else.
     (record.begin, record.ask) = (None, None);
+    record.crowd = None;
     Ok(record)
 }
 

@@ -57,6 +57,10 @@ pub(crate) struct Record {
     /// What is kept of its turns. Rows from before that was have none.
     #[serde(default, skip_serializing_if = "Runs::is_empty")]
     pub runs: Runs,
+    /// Among which untrusted peers of one origin its caller was when it sent the last message, by their digest as a payer, in
+    /// base64url; none of other callers. Rows from before that was noted have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowd: Option<String>,
 }
 
 /// Whether a number need not be written.
@@ -68,9 +72,9 @@ impl Record {
     /// The record of a task of that agent that begins.
     pub fn new(task: Task, agent: &str, scope: Scope) -> Record {
         let (label, version, departed, begin) = (None, None, None, None);
-        let (remembered, ask) = (None, None);
+        let (remembered, ask, crowd) = (None, None, None);
         let (agent, runs) = (agent.to_owned(), Runs::default());
-        Record { task, agent, scope, remembered, label, version, fence: 0, departed, begin, ask, runs }
+        Record { task, agent, scope, remembered, label, version, fence: 0, departed, begin, ask, runs, crowd }
     }
 
     /// The same, given to that version of its agent, with what came with the call in it.

@@ -3,6 +3,12 @@
 use althing_execution::journal::JournalError;
 
 use crate::machine::session::{DOUBT_MS_MAX, Damage, Doubt, TurnRows};
+use crate::machine::task::REASON_BYTES_MAX;
+
+/// Calls that are named one by one where a turn ends that did not hear of them.
+const NAMED_MAX: usize = 8;
+/// Characters of the name of a call there.
+const NAME_CHARS_MAX: usize = 128;
 
 /// What is here now.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +139,32 @@ pub fn in_doubt_message(doubts: &[Doubt]) -> String {
          owner of the node says so; after a day this task fails",
         calls.join("; ")
     )
+}
+
+/// Why a turn ended, and the calls of which nobody knows whether they took place, but for those that `why` names already. A reason that
+/// is too long is cut, and they are not.
+#[must_use]
+pub fn with_doubts(why: Option<String>, doubts: &[Doubt]) -> Option<String> {
+    // Without its first letter, which is a capital one where a sentence begins.
+    let words = |doubt: &Doubt| {
+        let name: String = doubt.name.chars().take(NAME_CHARS_MAX).collect();
+        format!("tep {} called {name:?}", doubt.seq)
+    };
+    let said = why.as_deref().unwrap_or_default();
+    let calls: Vec<String> = doubts.iter().map(words).filter(|call| !said.contains(call.as_str())).collect();
+    if calls.is_empty() {
+        return why;
+    }
+    let sentence = |call: &String| format!("S{call}, and nobody knows whether that took place");
+    let mut named: Vec<String> = calls.iter().take(NAMED_MAX).map(sentence).collect();
+    if let Some(more) = calls.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+        named.push(format!("So it is with {more} more"));
+    }
+    let named = named.join(". ");
+    let Some(mut why) = why else { return Some(named) };
+    let room = REASON_BYTES_MAX.saturating_sub(named.len() + 2);
+    why.truncate(why.floor_char_boundary(room));
+    Some(format!("{why}. {named}"))
 }
 
 fn is_past(doubt: &Doubt, now_ms: u64) -> bool {

@@ -44,7 +44,7 @@ pub struct RunRecord {
     pub trace: Option<String>,
     /// The hash of the manifest that its agent was bound to.
     pub binding: String,
-    /// Whether it began before its node ended last: what it did by then may not be among this.
+    /// Whether it went on from its journal, after its node ended or it waited: what it did by then may not be among this.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resumed: bool,
     /// The models that answered.
@@ -125,7 +125,7 @@ pub(crate) struct RunContext<'a> {
     pub ended_ms: u64,
     /// W3C `traceparent`, if the turn is traced.
     pub traceparent: Option<&'a str>,
-    /// Whether it began before its node ended last.
+    /// Whether it went on from its journal.
     pub resumed: bool,
 }
 

@@ -171,6 +171,8 @@ impl TaskRunner {
                 continued(self, agent, (scope, &id), message, &mut asked).await?.given_to(&agent.agent, metadata)
             }
         };
+        let claim = self.claim(&agent.agent, &record, asked.call.holder);
+        record.crowd = answers::crowd_of(&claim.owner);
         let begin = begin::begin(self, &agent.agent, &record, &asked);
         record = record.begun_with(begin.as_ref());
         asked.journal = begin.and_then(|begin| begin::journal(self, &agent.agent, &record, begin));
@@ -180,7 +182,6 @@ impl TaskRunner {
             let message = "the task would be larger than a task may be; begin another, or send less";
             return Err(OperationError::unsupported(message));
         }
-        let claim = self.claim(&agent.agent, &record, asked.call.holder);
         let live = self.live().begin(&agent.agent, &record, claim, bytes, asked)?;
         if let Some(encoded) = encoded
             && let Err(error) = first_write::keep(self, &record, encoded, push).await

@@ -1,26 +1,27 @@
 //! What is remembered of messages whose ids are keys, where no task of theirs is kept, on disk.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::{Digest, cbor};
 use althing_store::{Batch, Durability, Family, Range, ReadError, Store};
 
-use crate::machine::answers::{ANSWER_MS_MAX, AnswerRow};
+use crate::machine::answers::{Ages, AnswerRow, Limits, Surplus, payer_of};
+use crate::machine::record::Scope;
+use crate::machine::shares::ShareOwner;
 
 /// Messages that were answered under keys, and of which no task is kept.
 pub const ANSWERS: Family = Family("calls.answers");
 
-/// How many are remembered, and bytes of all of them, beyond which the oldest are forgotten.
-const ANSWERS_MAX: usize = 100_000;
-const BYTES_MAX: u64 = 16 << 20;
+/// How many are remembered, and bytes of all of them: beyond that, the oldest ones of whoever has more than its share are
+/// forgotten, or of their answers only that there was one, so that nothing is done twice.
+const LIMITS: Limits = Limits { rows: 100_000, bytes: 16 << 20 };
 /// Bytes of one row: it holds an answer of 64 KiB at most, which JSON in CBOR does not make longer.
 const ROW_BYTES_MAX: usize = 128 << 10;
 /// Rows, and their bytes, that are read at once.
 const PAGE: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
-/// Rows that one batch deletes; the next one deletes the rest.
-const DELETED_AT_ONCE: usize = 64;
+/// Rows that one batch deletes or shortens; the next one does the rest.
+const SURPLUS_AT_ONCE: usize = 64;
 
 /// What is remembered of messages.
 pub(crate) struct Answers {
@@ -28,39 +29,18 @@ pub(crate) struct Answers {
     ages: Mutex<Ages>,
 }
 
-/// Their names by their age, with their bytes.
-#[derive(Default)]
-struct Ages {
-    by_age: BTreeMap<(u64, Digest), u64>,
-    bytes: u64,
-}
-
-impl Ages {
-    fn add(&mut self, at_ms: u64, name: Digest, bytes: usize) {
-        let before = self.by_age.insert((at_ms, name), bytes as u64).unwrap_or_default();
-        self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes as u64);
-    }
-
-    /// Takes the oldest one, if it is too old or too much.
-    fn take_surplus(&mut self, now_ms: u64) -> Option<Digest> {
-        let (at_ms, _) = *self.by_age.first_key_value()?.0;
-        let is_old = now_ms.saturating_sub(at_ms) > ANSWER_MS_MAX;
-        if !is_old && self.by_age.len() <= ANSWERS_MAX && self.bytes <= BYTES_MAX {
-            return None;
-        }
-        let ((_, name), bytes) = self.by_age.pop_first()?;
-        self.bytes = self.bytes.saturating_sub(bytes);
-        Some(name)
-    }
-}
-
 impl Answers {
-    /// Those in a store. What cannot be read is forgotten when another message has its name.
+    /// Those in a store. What cannot be read is forgotten when another message has its name. `own` is this node's owner.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn open(store: Arc<dyn Store>) -> Result<Answers, ReadError> {
-        let answers = Answers { store, ages: Mutex::default() };
+    pub fn open(store: Arc<dyn Store>, own: Scope) -> Result<Answers, ReadError> {
+        Answers::limited(store, own, LIMITS)
+    }
+
+    fn limited(store: Arc<dyn Store>, own: Scope, limits: Limits) -> Result<Answers, ReadError> {
+        let ages = Ages::new(payer_of(&ShareOwner::Scope(own)), limits);
+        let answers = Answers { store, ages: Mutex::new(ages) };
         let mut after: Option<Vec<u8>> = None;
         loop {
             let range = Range::all(PAGE).within(PAGE_BYTES);
@@ -68,7 +48,7 @@ impl Answers {
             let rows = answers.store.scan(ANSWERS, range)?;
             for (key, value) in &rows {
                 if let (Ok(name), Some(row)) = (Digest::try_from(&key[..]), read(value)) {
-                    answers.ages().add(row.at_ms, name, value.len());
+                    answers.ages().add(name, &row, value.len());
                 }
             }
             match rows.into_iter().next_back() {
@@ -87,16 +67,32 @@ impl Answers {
         Ok(row.and_then(|row| read(&row)).filter(|row| !row.is_old(now_ms)))
     }
 
-    /// Adds what is remembered of messages to a batch, and the deletion of what is too old or too much by then.
+    /// Adds what is remembered of messages to a batch, and takes away what is too old or too much by then.
     pub fn put(&self, rows: impl Iterator<Item = (Digest, AnswerRow)>, now_ms: u64, batch: &mut Batch) {
         let mut ages = self.ages();
         for (name, row) in rows {
             let bytes = row.encode();
-            ages.add(row.at_ms, name, bytes.len());
+            ages.add(name, &row, bytes.len());
             batch.put(ANSWERS, name.to_vec(), bytes);
         }
-        for name in std::iter::from_fn(|| ages.take_surplus(now_ms)).take(DELETED_AT_ONCE) {
-            batch.delete(ANSWERS, name.to_vec());
+        for _ in 0..SURPLUS_AT_ONCE {
+            match ages.take_surplus(now_ms) {
+                Some(Surplus::Row(name)) => {
+                    batch.delete(ANSWERS, name.to_vec());
+                }
+                Some(Surplus::Answer(name)) => {
+                    let stored = self.store.read(ANSWERS, &name).ok().flatten();
+                    let Some(row) = stored.and_then(|stored| read(&stored)) else {
+                        // It is not on disk yet: another time.
+                        break;
+                    };
+                    let short = row.without_answer();
+                    let bytes = short.encode();
+                    ages.add(name, &short, bytes.len());
+                    batch.put(ANSWERS, name.to_vec(), bytes);
+                }
+                None => break,
+            }
         }
     }
 
@@ -126,11 +122,17 @@ fn read(bytes: &[u8]) -> Option<AnswerRow> {
 #[cfg(test)]
 mod tests {
     use a2a::{Message, Part, Role};
+    use althing_protocol::{CallerId, PublisherId};
     use althing_store::MemoryStore;
 
     use super::*;
+    use crate::machine::answers::ANSWER_MS_MAX;
 
     const NOW_MS: u64 = 1_700_000_000_000;
+
+    fn scope(seed: u8) -> Scope {
+        Scope::of(CallerId::Publisher(PublisherId::from_digest([seed; 32])))
+    }
 
     fn row(text: &str, at_ms: u64) -> AnswerRow {
         let message = Message::new(Role::User, vec![Part::text("hi")]);
@@ -140,10 +142,10 @@ mod tests {
     #[tokio::test]
     async fn what_was_answered_is_known_after_a_restart_and_for_25_hours() {
         let disk = Arc::new(MemoryStore::new(&[ANSWERS]));
-        let answers = Answers::open(disk.clone()).expect("readable");
+        let answers = Answers::open(disk.clone(), scope(1)).expect("readable");
         let (first, second) = (row("a", NOW_MS), row("b", NOW_MS + 1));
         answers.write(vec![([1; 32], first.clone()), ([2; 32], second.clone())], NOW_MS + 1).await;
-        let answers = Answers::open(disk.clone()).expect("readable");
+        let answers = Answers::open(disk.clone(), scope(1)).expect("readable");
         assert_eq!(answers.get(&[1; 32], NOW_MS + ANSWER_MS_MAX).expect("readable"), Some(first));
         assert_eq!(answers.get(&[3; 32], NOW_MS).expect("readable"), None);
         let late = NOW_MS + ANSWER_MS_MAX + 1;
@@ -155,9 +157,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_are_forgotten_where_not_all_fit() {
+    async fn where_not_all_fit_the_oldest_answers_are_forgotten_and_never_that_there_was_one() {
         let disk = Arc::new(MemoryStore::new(&[ANSWERS]));
-        let answers = Answers::open(disk.clone()).expect("readable");
+        let answers = Answers::open(disk.clone(), scope(1)).expect("readable");
         let long = "x".repeat(60 << 10);
         for number in 0..=255_u8 {
             let mut rows = Vec::new();
@@ -167,10 +169,40 @@ mod tests {
             }
             answers.write(rows, NOW_MS).await;
         }
-        let kept = disk.keys(ANSWERS, Range::all(1_000)).expect("readable").len();
-        assert!((200..300).contains(&kept), "{kept}");
+        let rows = disk.scan(ANSWERS, Range::all(1_000)).expect("readable");
+        let bytes: usize = rows.iter().map(|(_, row)| row.len()).sum();
+        let whole = rows.iter().filter(|(_, row)| read(row).is_some_and(|row| row.answer.is_some())).count();
+        assert_eq!(rows.len(), 512, "whoever sends one of them again is told that it was done");
+        assert!((200..300).contains(&whole) && bytes as u64 <= LIMITS.bytes, "{whole} with {bytes} bytes");
         let newest = std::array::from_fn(|at| if at == 0 { 255 } else { 1 });
-        assert!(answers.get(&newest, NOW_MS + 600).expect("readable").is_some());
-        assert!(answers.get(&[0; 32], NOW_MS + 600).expect("readable").is_none());
+        assert!(answers.get(&newest, NOW_MS + 600).expect("readable").is_some_and(|row| row.answer.is_some()));
+        let oldest = answers.get(&[0; 32], NOW_MS + 600).expect("readable").expect("it was answered");
+        let asked = |text: &str| Message::new(Role::User, vec![Part::text(text)]);
+        assert!(oldest.answer.is_none() && !oldest.is_of(&asked("other")), "by its content");
+        // After a restart the same is too much.
+        let answers = Answers::open(disk.clone(), scope(1)).expect("readable");
+        answers.write(vec![([7; 32], row(&long, NOW_MS + 700))], NOW_MS + 700).await;
+        assert_eq!(disk.keys(ANSWERS, Range::all(1_000)).expect("readable").len(), 513);
+    }
+    #[tokio::test]
+    async fn one_caller_s_many_keys_leave_another_s_also_after_a_restart() {
+        let disk = Arc::new(MemoryStore::new(&[ANSWERS]));
+        let limits = Limits { rows: 16, bytes: LIMITS.bytes };
+        let open = || Answers::limited(disk.clone(), scope(1), limits).expect("readable");
+        let of = |seed: u8, at_ms: u64| row("a", at_ms).paid_by(payer_of(&ShareOwner::Scope(scope(seed))));
+        let mut answers = open();
+        answers.write(vec![([2; 32], of(2, NOW_MS)), ([1; 32], of(1, NOW_MS))], NOW_MS).await;
+        for number in 0..100_u8 {
+            let at_ms = NOW_MS + 1 + u64::from(number);
+            let name = std::array::from_fn(|at| if at == 0 { number } else { 255 });
+            answers.write(vec![(name, of(3, at_ms))], at_ms).await;
+            if number == 50 {
+                answers = open();
+            }
+        }
+        assert_eq!(disk.keys(ANSWERS, Range::all(1_000)).expect("readable").len(), 16);
+        for name in [[1; 32], [2; 32]] {
+            assert!(answers.get(&name, NOW_MS + 200).expect("readable").is_some(), "it was answered first of all");
+        }
     }
 }

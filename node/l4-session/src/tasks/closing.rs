@@ -9,7 +9,9 @@ use althing_protocol::{Digest, Label};
 use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::Record;
+use crate::machine::recovery;
 use crate::machine::run::{RunContext, RunRecord};
+use crate::machine::session::Doubt;
 use crate::machine::task;
 use crate::push::Notes;
 use crate::tasks::expiry;
@@ -39,8 +41,12 @@ pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<T
         let mut now = live.lock();
         (now.labelled(), now.ending.take())
     };
+    let doubts = doubts(live);
+    if state.is_none() {
+        note_doubts(live, &doubts);
+    }
     let (state, message, metadata) = match (state, ending) {
-        (Some(state), _) => (state, reason.map(status_message), None),
+        (Some(state), _) => (state, recovery::with_doubts(reason, &doubts).map(status_message), None),
         (None, Some(Ending::Reply(mut message))) if !live.is_left() && live.withdraw_task_id() => {
             // The agent's own task and context ids have no meaning here.
             message.task_id = None;
@@ -93,6 +99,24 @@ pub(super) async fn finish(runner: &TaskRunner, live: &LiveTask, state: Option<T
     })
     .await;
     end_kept(runner, live, over);
+}
+
+/// The calls of a turn that must not be made twice, were let go, and have no result.
+fn doubts(live: &LiveTask) -> Vec<Doubt> {
+    live.request.journal.as_ref().map(|journal| journal.final_calls().all()).unwrap_or_default()
+}
+
+/// Says which calls an agent did not wait for that ended its turn by itself: the answer is the agent's own, and says nothing of them.
+fn note_doubts(live: &LiveTask, doubts: &[Doubt]) {
+    for Doubt { seq, name, .. } in doubts {
+        tracing::warn!(
+            agent = live.agent.name(),
+            task = live.id,
+            step = seq,
+            call = name.as_str(),
+            "an agent ended its turn before a call was over that must not be made twice: whether it takes place is not known"
+        );
+    }
 }
 
 /// Writes a task as its turn left it, with what is recorded of the turn.
@@ -206,7 +230,8 @@ fn answered(live: &LiveTask, record: &Record, outcome: &Outcome, now_ms: u64) ->
     let message = message.filter(|_| answers::is_key(id))?;
     let label = Label::of_both(record.label, live.said().label());
     let name = answers::name_of(&record.agent, &String::from(record.scope), id);
-    Some((name, AnswerRow::of(message, answer, label, now_ms)))
+    let row = AnswerRow::of(message, answer, label, now_ms);
+    Some((name, row.paid_by(answers::payer_of_task(record.crowd.as_deref(), record.scope))))
 }
 
 /// Ends the turn: wakes whoever waits; the task is read from disk from now on. Listeners are dropped, except for

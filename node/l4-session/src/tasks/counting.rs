@@ -2,8 +2,8 @@
 
 use a2a::{Task, TaskState, TaskStatus};
 use althing_call::CallMetadata;
-use althing_execution::AgentState;
 use althing_execution::run_notes::TurnFacts;
+use althing_execution::{AgentState, TurnSuccess};
 use althing_protocol::AgentRef;
 use althing_td::Effect;
 
@@ -24,17 +24,55 @@ pub(super) async fn tell(runner: &TaskRunner, live: &LiveTask) {
     counter.count(outcome).await;
 }
 
-fn of(runner: &TaskRunner, live: &LiveTask, is_copied: bool) -> TurnOutcome {
-    let record = live.record();
-    let copy = if is_copied { copy(live, &record.task).map(Box::new) } else { None };
+/// Counts a turn that is over among those of its agent that went well, or did not.
+pub(super) fn count_success(runner: &TaskRunner, live: &LiveTask) {
+    let state = live.lock().record.task.status.state.clone();
+    let is_whole = state == TaskState::Completed || matches!(live.answer.outcome(), Some(Outcome::Reply(_)));
+    let host = runner.host();
+    let success = success((course_of(live, &state), &state), is_whole, || host.verifies(&live.agent));
+    if let Some(success) = success {
+        althing_execution::count_success(host, &live.agent, success);
+    }
+}
+
+/// What a turn counts as that left its task in that state; nothing where it says nothing of its agent, or is not whole: it asked
+/// back. `is_judged`: whether gates let its answer pass.
+fn success(
+    (course, state): (TurnCourse, &TaskState),
+    is_whole: bool,
+    is_judged: impl Fn() -> bool,
+) -> Option<TurnSuccess> {
+    match course {
+        // The message was not taken: who sends such as breaks the contract's schema would say how good its agent is.
+        _ if *state == TaskState::Rejected => None,
+        TurnCourse::Good if !is_whole => None,
+        TurnCourse::Good if is_judged() => Some(TurnSuccess::Verified),
+        TurnCourse::Good => Some(TurnSuccess::Claimed),
+        TurnCourse::Failed
+        | TurnCourse::Silent
+        | TurnCourse::Refused
+        | TurnCourse::Crashed
+        | TurnCourse::OverBudget => Some(TurnSuccess::Failed),
+        TurnCourse::Open => None,
+    }
+}
+
+/// How a turn went that left its task in that state.
+fn course_of(live: &LiveTask, state: &TaskState) -> TurnCourse {
     let course = match (live.course.fault(), live.answer.outcome()) {
         (Some(fault), _) => fault,
         (None, Some(Outcome::Reply(_))) => TurnCourse::Good,
         // It could not be written.
         (None, Some(Outcome::Refused(_))) => TurnCourse::Open,
-        (None, None) => course::course_of(&record.task.status.state),
+        (None, None) => course::course_of(state),
     };
-    let course = course::heard(course, &live.request.run);
+    course::heard(course, &live.request.run)
+}
+
+fn of(runner: &TaskRunner, live: &LiveTask, is_copied: bool) -> TurnOutcome {
+    let record = live.record();
+    let copy = if is_copied { copy(live, &record.task).map(Box::new) } else { None };
+    let course = course_of(live, &record.task.status.state);
     let has_crashed = course == TurnCourse::Failed && is_restarting(runner, &live.agent);
     let tools = runner.host().tools(&live.agent);
     let effect_of = |tool: &str| tools.as_ref().map_or(Effect::Final, |tools| tools.effect_of(tool));
@@ -96,6 +134,20 @@ mod tests {
     use althing_execution::run_notes::CallFacts;
 
     use super::*;
+
+    #[test]
+    fn a_turn_counts_by_a_verdict_or_by_its_word_and_a_question_does_not_count() {
+        let (over, rejected) = (&TaskState::Completed, &TaskState::Rejected);
+        let judged = |course| success((course, over), true, || true);
+        let claimed = |course| success((course, over), true, || false);
+        assert_eq!(judged(TurnCourse::Good), Some(TurnSuccess::Verified));
+        assert_eq!(claimed(TurnCourse::Good), Some(TurnSuccess::Claimed));
+        for course in [TurnCourse::Failed, TurnCourse::Silent, TurnCourse::Refused, TurnCourse::Crashed] {
+            assert_eq!((judged(course), claimed(course)), (Some(TurnSuccess::Failed), Some(TurnSuccess::Failed)));
+        }
+        assert_eq!((judged(TurnCourse::Open), success((TurnCourse::Good, over), false, || true)), (None, None));
+        assert_eq!(success((TurnCourse::Failed, rejected), false, || true), None, "it says nothing of the agent");
+    }
 
     #[test]
     fn calls_that_reached_a_tool_which_may_change_something_are_effects() {

@@ -7,6 +7,10 @@ use a2a::TaskState;
 use althing_execution::AgentError;
 use althing_execution::run_notes::RunNotes;
 
+/// Who gives a turn less time than this is to blame where it does not end in that, and not its agent: else any caller could say how
+/// good an agent is.
+const WITHIN_LEAST: Duration = Duration::from_secs(30);
+
 /// How a turn went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnCourse {
@@ -20,7 +24,10 @@ pub enum TurnCourse {
     Refused,
     /// Its agent's program ended, or the agent broke down.
     Crashed,
-    /// It says nothing of its agent: it was cancelled, it goes on later, or its node is to blame.
+    /// It was stopped, as it needed more than the contract gives a turn.
+    OverBudget,
+    /// It says nothing of its agent: it was cancelled, it goes on later, or its node, its caller's haste or the calls of others are to
+    /// blame.
     Open,
 }
 
@@ -40,6 +47,11 @@ impl CourseNotes {
     /// It ended with an error.
     pub fn failed(&self, error: &AgentError) {
         let _ = self.fault.set(course(error));
+    }
+
+    /// It did not end within the time that its caller gave it.
+    pub fn missed(&self, within: Duration) {
+        let _ = self.fault.set(missed(within));
     }
 
     /// It panicked.
@@ -62,17 +74,26 @@ impl CourseNotes {
 pub(super) fn course(error: &AgentError) -> TurnCourse {
     match error {
         AgentError::GateRefused(_) => TurnCourse::Refused,
+        AgentError::Crash(_) => TurnCourse::Crashed,
+        AgentError::OverBudget(_) => TurnCourse::OverBudget,
         AgentError::Failed(_)
         | AgentError::Rejected(_)
         | AgentError::Refused { .. }
         | AgentError::NotA2a(_)
+        | AgentError::Breakdown(_)
         | AgentError::Down { .. } => TurnCourse::Failed,
         AgentError::Busy(_)
+        | AgentError::Exhausted(_)
         | AgentError::Internal(_)
         | AgentError::Journal(_)
         | AgentError::Parked(_)
         | AgentError::Cancelled => TurnCourse::Open,
     }
+}
+
+/// What it says of the agent that a turn did not end within the time that its caller gave it.
+pub(super) fn missed(within: Duration) -> TurnCourse {
+    if within < WITHIN_LEAST { TurnCourse::Open } else { TurnCourse::Failed }
 }
 
 /// What the state of a task says of the agent whose turn left it so.
@@ -104,10 +125,14 @@ mod tests {
             (AgentError::Rejected(text()), TurnCourse::Failed),
             (AgentError::Refused { code: -32_600, message: text(), details: Vec::new() }, TurnCourse::Failed),
             (down, TurnCourse::Failed),
+            (AgentError::Breakdown("the agent's program did not answer"), TurnCourse::Failed),
+            (AgentError::Crash(text()), TurnCourse::Crashed),
+            (AgentError::OverBudget(text()), TurnCourse::OverBudget),
             (AgentError::GateRefused(refused()), TurnCourse::Refused),
             // An agent may say so, and yet no gate did.
             (AgentError::Failed(refused()), TurnCourse::Failed),
             (AgentError::Busy(text()), TurnCourse::Open),
+            (AgentError::Exhausted(text()), TurnCourse::Open),
             (AgentError::Internal("the store"), TurnCourse::Open),
             (AgentError::Cancelled, TurnCourse::Open),
         ] {
@@ -125,6 +150,22 @@ mod tests {
         run.add_finding("said-nothing");
         assert_eq!(heard(TurnCourse::Good, &run), TurnCourse::Silent);
         assert_eq!(heard(TurnCourse::Failed, &run), TurnCourse::Failed);
+    }
+
+    #[test]
+    fn a_caller_in_haste_says_nothing_of_an_agent_and_one_with_patience_does() {
+        for (within_ms, expected) in [
+            (1, TurnCourse::Open),
+            (29_999, TurnCourse::Open),
+            (30_000, TurnCourse::Failed),
+            (86_400_000, TurnCourse::Failed),
+        ] {
+            let notes = CourseNotes::default();
+            notes.missed(Duration::from_millis(within_ms));
+            // So the turn ends then.
+            notes.failed(&AgentError::Failed("it did not end within the time that its caller gave it".to_owned()));
+            assert_eq!(notes.fault(), Some(expected), "{within_ms} ms");
+        }
     }
 
     #[test]

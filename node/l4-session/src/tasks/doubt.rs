@@ -34,7 +34,7 @@ pub(super) async fn wait(runner: &TaskRunner, live: &LiveTask) -> Result<(), Age
         () = live.cancel.cancelled() => Err(AgentError::Cancelled),
         () = runner.ending().cancelled() => Err(AgentError::Busy(STOPPING.to_owned())),
         () = journal.resolved() => Ok(()),
-        reason = turn::late(&live.request) => Err(AgentError::Failed(reason)),
+        reason = turn::late(live) => Err(AgentError::Failed(reason)),
         () = tokio::time::sleep(patience) => Err(AgentError::Failed(past(&journal.ledger().doubts))),
     }
 }

@@ -99,6 +99,8 @@ pub async fn freeze(tasks: &TaskService, agent: &AgentId, id: &str, to: PublicKe
         task::set_status(&mut record.task, TaskState::InputRequired, said, runner.now());
     }
     let departed = record.departed.take();
+    // Among whom its caller was here is nothing to its new home.
+    record.crowd = None;
     match &departed {
         Some(proof) => {
             let before = moves::read(proof, &signer.network)?.body.to;

@@ -7,6 +7,7 @@ use a2a::{Message, StreamResponse, Task, TaskState, TaskStatus};
 use althing_call::{CallMetadata, Consent, OperationError};
 use althing_execution::agent::Metadata;
 use althing_execution::run_notes::RunNotes;
+use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts};
 use althing_protocol::{AgentRef, AnswerAttributes};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -102,7 +103,7 @@ pub(crate) struct LiveTask {
     /// What follows the work, once that is given away.
     pub relays: Relays,
     /// What gates refused of its answer so far.
-    pub(super) refusals: Arc<TurnRefusals>,
+    refusals: Arc<TurnRefusals>,
     /// How the turn goes, for whoever counts that.
     pub course: CourseNotes,
     /// The state that was written last; watched to wait for the end of the turn.
@@ -337,7 +338,17 @@ impl LiveTask {
         (now.stored_bytes, now.ending, now.record) = (stored_bytes, None, record);
         drop(now);
         // What is refused again is noted again.
-        drop(self.refusals.take());
+        drop(self.take_refusals());
+    }
+
+    /// Where gates tell what they refuse of its answer.
+    pub(super) fn verdicts(&self) -> TurnVerdicts {
+        TurnVerdicts(self.refusals.clone())
+    }
+
+    /// Takes what gates refused of its answer so far.
+    pub(super) fn take_refusals(&self) -> Vec<RefusedAnswer> {
+        self.refusals.take()
     }
 
     /// What is said of the answer of its turn so far.

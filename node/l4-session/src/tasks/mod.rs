@@ -1,5 +1,6 @@
 //! The lifecycle of tasks on the hosting node. [`TaskService`] is what others do with them.
 
+mod absence;
 mod accept;
 mod answers;
 mod begin;
@@ -46,6 +47,7 @@ mod task_rows;
 mod tenure;
 mod turn;
 mod verdicts;
+mod waits;
 
 pub use answers::ANSWERS;
 pub use course::TurnCourse;

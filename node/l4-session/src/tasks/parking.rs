@@ -105,8 +105,11 @@ pub(super) fn give_up(record: &mut Record) -> Option<TurnId> {
     begin::turn(record, &begin?)
 }
 
-/// Deletes the journal of a turn that does not go on.
+/// Deletes the journal of a turn that does not go on, and has nobody asked for it any more.
 pub(super) async fn forget(runner: &TaskRunner, record: &Record, turn: &TurnId) {
+    if let Some(asks) = runner.asks().get() {
+        asks.withdraw(&record.task.id);
+    }
     let journals = runner.store().journals();
     journals.give_up(&record.agent, &record.task.id);
     // What cannot be deleted is deleted when the node starts again.

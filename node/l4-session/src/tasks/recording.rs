@@ -44,6 +44,7 @@ fn rows(
     let bound = runner.host().binding(&live.agent);
     let manifest = bound.as_ref().map(|binding| &binding.bound.manifest);
     let trace = Trace::of(&tracing::Span::current());
+    let verdicts = live.request.run.verdicts();
     recorder.ended(&EndedTurn {
         agent: &live.agent,
         task: &live.id,
@@ -56,6 +57,7 @@ fn rows(
         trace: trace.traceparent.as_deref(),
         row: row.unwrap_or_default(),
         outcome,
+        verdicts: &verdicts,
     })
 }
 

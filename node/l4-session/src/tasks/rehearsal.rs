@@ -8,7 +8,7 @@ use a2a::{Message, Task, TaskState};
 use althing_call::{CallMetadata, Principal};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::journal::{Journal, TurnRights};
-use althing_execution::run_notes::RunNotes;
+use althing_execution::run_notes::{Judgement, RunNotes};
 use althing_execution::{AgentError, Output, Turn};
 use althing_failure::Kind;
 use althing_protocol::{AgentRef, Attributes, Label};
@@ -104,6 +104,8 @@ pub struct Rehearsal {
     record: Option<Record>,
     /// How its last turn went; none before the first message.
     course: Option<TurnCourse>,
+    /// What its last turn did, as it is noted.
+    run: RunNotes,
 }
 
 impl Rehearsal {
@@ -117,7 +119,7 @@ impl Rehearsal {
         if !inner.is_some_and(|inner| is_enclosed(&*inner)) {
             return Err(RehearsalError::Open { agent: agent.to_owned() });
         }
-        Ok(Rehearsal { runner: runner.clone(), agent: chosen, record: None, course: None })
+        Ok(Rehearsal { runner: runner.clone(), agent: chosen, record: None, course: None, run: RunNotes::default() })
     }
 
     /// The agent, in the version that answers.
@@ -144,6 +146,12 @@ impl Rehearsal {
         self.course
     }
 
+    /// What agents said that judged the answer of its last turn, in their order.
+    #[must_use]
+    pub fn judgements(&self) -> Vec<Judgement> {
+        self.run.facts().judgements
+    }
+
     /// Gives the agent the message of a turn that is over, as [`Rehearsal::turn`] does.
     pub async fn copy(&mut self, copy: &TurnCopy, journal: Arc<dyn Journal>) -> TurnTimes {
         self.turn(copy.message.clone(), Script::Copied(copy), journal).await
@@ -166,13 +174,15 @@ impl Rehearsal {
             first.get_or_insert_with(|| begun.elapsed());
         };
         let ended = timeout(most, self.play(turn, &mut record, hear)).await;
+        let missed = ended.is_err().then(|| course::missed(most));
         let ended = ended.unwrap_or_else(|_| {
             Err(AgentError::Failed(format!("it did not end within the {} ms that it may take", most.as_millis())))
         });
-        let fault = ended.as_ref().err().map(course::course);
+        let fault = missed.or_else(|| ended.as_ref().err().map(course::course));
         self.close(&mut record, ended);
         let course = fault.unwrap_or_else(|| course::course_of(&record.task.status.state));
         self.course = Some(course::heard(course, &asked.run));
+        self.run = asked.run;
         self.record = Some(record);
         TurnTimes { first, whole: begun.elapsed() }
     }

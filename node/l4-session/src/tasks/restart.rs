@@ -87,7 +87,7 @@ impl RestartRefusal {
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
-            RestartRefusal::NoTask { .. } => Some(CallStep::ListSessions.into()),
+            RestartRefusal::NoTask { .. } => Some(CallStep::NameTask.into()),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use crate::machine::listing::NotedFailure;
 use crate::machine::losses::TurnLoss;
 use crate::machine::record::Record;
 use crate::machine::recovery::{self, Failure, Present, Reason, Recovery};
-use crate::machine::session::{Begin, DOUBT_MS_MAX, Damage, TurnRows};
+use crate::machine::session::{Begin, Damage, TurnRows};
 use crate::machine::size::stored_bytes;
 use crate::machine::task;
 use crate::tasks::begin;
@@ -29,6 +29,7 @@ use crate::tasks::standing::{Recheck, Standing};
 use crate::tasks::start;
 use crate::tasks::task_rows;
 use crate::tasks::tenure::{self, Tenure};
+use crate::tasks::waits;
 
 /// How long a turn waits for the version of its agent that began it, beside the one that was added.
 const VERSION_PATIENCE: Duration = Duration::from_secs(30);
@@ -107,29 +108,8 @@ fn unfinished(runner: &TaskRunner, agent: &HostedAgent) -> Vec<String> {
     all
 }
 
-/// Fails the tasks whose agents have not been added a day after the node began.
-pub(super) fn give_up_later(runner: &TaskRunner) {
-    if runner.store().journals().waiting().is_empty() {
-        return;
-    }
-    let weak = runner.weak();
-    tokio::spawn(async move {
-        sleep(Duration::from_millis(DOUBT_MS_MAX)).await;
-        let Some(runner) = weak() else { return };
-        for (agent, id) in runner.store().journals().all_unfinished() {
-            // It waits for an answer, and its agent is here.
-            if parking::is_parked(&runner, &id) && runner.host().agent(agent.as_str()).is_some() {
-                continue;
-            }
-            let Some(attempt) = runner.store().journals().attempt(&agent, &id) else { continue };
-            give_up(&runner, &id).await;
-            attempt.made();
-        }
-    });
-}
-
 /// Fails a task whose agent is not here.
-async fn give_up(runner: &TaskRunner, id: &str) {
+pub(super) async fn give_up(runner: &TaskRunner, id: &str) {
     let _lock = runner.live().write_lock(id).await;
     let (reader, named) = (runner.clone(), id.to_owned());
     let Ok(Ok(Some((record, rows)))) = runner.apart(move || task_rows::read(&reader, &named)).await else { return };
@@ -207,6 +187,7 @@ async fn resume_task(
         (Recovery::Resume | Recovery::Wait(_), None) => None,
     };
     let Some(live) = begin_again(runner, &agent, record, rows, lease) else { return Progress::Later };
+    waits::end(runner, id).await;
     drop(lock);
     // Before it goes on: it may come to wait again at once.
     attempt.made();
@@ -217,11 +198,7 @@ async fn resume_task(
         }
         Some(failure) => {
             tracing::warn!(agent = agent.name(), task = id, %failure, "a turn does not go on");
-            if let (Reason::Journal(error), Some(journal)) = (&failure.reason, &live.request.journal)
-                && recovery::may_restart(error)
-            {
-                journal.keep_for_restart();
-            }
+            keep_for_restart(&live, &failure);
             note_loss(runner, agent.name(), id, &failure);
             closing::fail(runner, &live, failure.to_string()).await;
         }
@@ -229,11 +206,20 @@ async fn resume_task(
     Progress::Made
 }
 
+/// Keeps the journal of a turn that does not go on, where it may be restarted by hand.
+fn keep_for_restart(live: &LiveTask, failure: &Failure) {
+    if let (Reason::Journal(error), Some(journal)) = (&failure.reason, &live.request.journal)
+        && recovery::may_restart(error)
+    {
+        journal.keep_for_restart();
+    }
+}
+
 /// Notes that a turn does not go on, where what its agent knew is lost with that.
 fn note_loss(runner: &TaskRunner, agent: &str, task: &str, failure: &Failure) {
     if failure.reason.is_loss() {
         let (agent, task, why) = (agent.to_owned(), task.to_owned(), failure.to_string());
-        let loss = TurnLoss { agent, task, why, may_restart: false };
+        let loss = TurnLoss { agent, task, why, restart_until_ms: None };
         runner.store().journals().losses().add(runner.now_ms(), loss);
     }
 }
@@ -323,7 +309,9 @@ fn standing(runner: &TaskRunner, agent: &AgentRef, record: &Record, begin: &Begi
         CallerId::Node(_) => None,
     };
     let principals = chain::read(&begin.principals);
-    Standing { agent: agent.clone(), caller: Caller { node, owner }, principals, label: begin.label }
+    let message = record.task.history.iter().flatten().find(|message| message.message_id == begin.message).cloned();
+    let metadata = begin.metadata.as_ref().and_then(|metadata| serde_json::from_slice(metadata).ok());
+    Standing { agent: agent.clone(), caller: Caller { node, owner }, principals, label: begin.label, message, metadata }
 }
 
 /// Makes a task live again; none if there is no room for it yet.

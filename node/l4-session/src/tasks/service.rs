@@ -8,7 +8,7 @@ use std::sync::Arc;
 use althing_call::{CallMetadata, OperationError, Params, Reply};
 use althing_communication::{Entropy, WallClock};
 use althing_execution::agent::OwnCard;
-use althing_execution::{Host, TurnRecorder};
+use althing_execution::{Host, SuccessRate, TurnRecorder, success_of};
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::Store;
@@ -16,13 +16,13 @@ use althing_store::Store;
 use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
 use crate::push::Postman;
+use crate::tasks::absence;
 use crate::tasks::expiry;
 use crate::tasks::figures::AgentFigures;
 use crate::tasks::live_tasks::TurnEnd;
 use crate::tasks::outcome::CountOutcomes;
 use crate::tasks::push_configs;
 use crate::tasks::replies::{shown, stream};
-use crate::tasks::resume;
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 use crate::tasks::store::TaskStoreError;
 use crate::tasks::subscribing;
@@ -50,7 +50,7 @@ impl TaskService {
         entropy: Entropy,
     ) -> Result<TaskService, TaskStoreError> {
         let runner = TaskRunner::open(store, host, owner, signer, clock, entropy).await?;
-        resume::give_up_later(&runner);
+        absence::give_up_later(&runner);
         expiry::expire_later(&runner);
         Ok(TaskService { runner })
     }
@@ -126,6 +126,12 @@ impl TaskService {
     #[must_use]
     pub fn figures(&self) -> BTreeMap<String, AgentFigures> {
         self.runner.figures().all()
+    }
+
+    /// Of the turns of an agent that runs here the share that went well, by its name; none where none ended yet.
+    #[must_use]
+    pub fn success(&self, agent: &str) -> Option<SuccessRate> {
+        success_of(self.runner.host(), agent)
     }
 
     /// Ends the turns that run, and accepts no message any more.

@@ -11,7 +11,7 @@ use althing_failure::{CallStep, Kind, Remedy};
 use serde_json::Value;
 
 use crate::machine::losses::TurnLoss;
-use crate::machine::session::{Choice, Doubt, RecordedTurn};
+use crate::machine::session::{Choice, Doubt};
 use crate::tasks::begin;
 use crate::tasks::live::LiveTask;
 use crate::tasks::rehearsal::{Rehearsal, RehearsalError, TaskTape};
@@ -95,6 +95,17 @@ pub enum ResolutionError {
         /// The id that was named.
         task: String,
     },
+    /// It waits for its agent, or until that may go on.
+    #[error(
+        "task {task} goes on when its agent {agent:?} runs here and may go on with it, and what came of its calls can be said then: \
+         start the agent, or answer what it waits for"
+    )]
+    Waiting {
+        /// The id that was named.
+        task: String,
+        /// The agent's name.
+        agent: String,
+    },
     /// It is not in doubt.
     #[error("step {seq} of task {task} is not in doubt: {}", in_doubt(.doubts))]
     NotInDoubt {
@@ -122,6 +133,7 @@ impl ResolutionError {
     pub fn kind(&self) -> Kind {
         match self {
             ResolutionError::NoTask { .. } => Kind::NotFound,
+            ResolutionError::Waiting { .. } => Kind::NotYet,
             ResolutionError::NotInDoubt { .. } => Kind::Refused,
             ResolutionError::TooLong { .. } => Kind::Invalid,
             ResolutionError::Journal(_) => Kind::Failed,
@@ -133,7 +145,10 @@ impl ResolutionError {
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             ResolutionError::NoTask { .. } => Some(CallStep::ListSessions.into()),
-            ResolutionError::NotInDoubt { .. } | ResolutionError::TooLong { .. } | ResolutionError::Journal(_) => None,
+            ResolutionError::Waiting { .. }
+            | ResolutionError::NotInDoubt { .. }
+            | ResolutionError::TooLong { .. }
+            | ResolutionError::Journal(_) => None,
         }
     }
 }
@@ -141,7 +156,8 @@ impl ResolutionError {
 fn in_doubt(doubts: &[u32]) -> String {
     match doubts {
         [] => "no step of it is".to_owned(),
-        doubts => format!("of its steps, {} are", doubts.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+        [one] => format!("its step {one} is"),
+        doubts => format!("its steps {} are", doubts.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -204,15 +220,6 @@ impl Sessions {
         steps::of(&self.runner, task)
     }
 
-    /// The turns of a task that are over and are recorded (`record: tape`), the oldest first, with all that models and tools said
-    /// in them: for tests and replays on this node, and for nobody who may not read the task.
-    ///
-    /// # Errors
-    /// [`StepsError`].
-    pub fn recorded(&self, task: &str) -> Result<Vec<RecordedTurn>, StepsError> {
-        steps::recorded(&self.runner, task)
-    }
-
     /// A task that this node's owner gave an agent, with all that models and tools said in those of its turns that are over and are
     /// recorded: for tests and replays. One that is not recorded has no turns in it.
     ///
@@ -252,20 +259,27 @@ impl Sessions {
     #[must_use]
     pub fn lost(&self) -> Vec<TurnLoss> {
         let (journals, now_ms) = (self.runner.store().journals(), self.runner.now_ms());
-        let stopped: Vec<TurnLoss> =
-            journals.all_restartable(now_ms).iter().filter_map(|task| self.stopped(task)).collect();
+        let stopped = self.stopped();
         let mut others = journals.losses().at(now_ms);
         others.retain(|loss| stopped.iter().all(|known| known.task != loss.task));
         stopped.into_iter().chain(others).collect()
     }
 
-    /// A turn that stopped and may go on anew.
-    fn stopped(&self, task: &str) -> Option<TurnLoss> {
-        let record = self.runner.store().read(task).ok()??;
+    /// The turns that stopped with `DIVERGED` or `VERSION_CHANGED` and may go on anew from one of their steps, with why and until
+    /// when; the one that stopped last first, and the newest of many.
+    #[must_use]
+    pub fn stopped(&self) -> Vec<TurnLoss> {
+        let all = self.runner.store().journals().all_restartable(self.runner.now_ms());
+        all.into_iter().filter_map(|(task, until_ms)| self.stop(task, until_ms)).collect()
+    }
+
+    /// The turn of a task that stopped, if it may go on anew.
+    fn stop(&self, task: String, until_ms: u64) -> Option<TurnLoss> {
+        let record = self.runner.store().read(&task).ok()??;
         let has_failed = record.task.status.state == TaskState::Failed && record.departed.is_none();
         let texts = |message: &Message| message.parts.iter().filter_map(Part::as_text).collect::<Vec<_>>().join(" ");
         let why = record.task.status.message.as_ref().map(texts).unwrap_or_default();
-        has_failed.then(|| TurnLoss { agent: record.agent, task: task.to_owned(), why, may_restart: true })
+        has_failed.then_some(TurnLoss { agent: record.agent, task, why, restart_until_ms: Some(until_ms) })
     }
 
     /// A turn that waits for its agent.
@@ -304,9 +318,9 @@ impl Sessions {
     /// # Errors
     /// [`ResolutionError`]; then nothing was said.
     pub async fn settle(&self, task: &str, seq: u32, how: Resolution, by: &Principal) -> Result<(), ResolutionError> {
-        let no_task = || ResolutionError::NoTask { task: task.to_owned() };
-        let live = self.runner.live().running(task).ok_or_else(no_task)?;
-        let journal = live.request.journal.as_ref().ok_or_else(no_task)?;
+        let live = self.runner.live().running(task).ok_or_else(|| self.unsettled(task))?;
+        let journal = live.request.journal.as_ref();
+        let journal = journal.ok_or_else(|| ResolutionError::NoTask { task: task.to_owned() })?;
         let (choice, outcome) = match how {
             Resolution::Done(result) => {
                 let bytes = result.to_string().len();
@@ -323,6 +337,15 @@ impl Sessions {
         }
         let doubts = journal.ledger().doubts.iter().map(|doubt| doubt.seq).collect();
         Err(ResolutionError::NotInDoubt { task: task.to_owned(), seq, doubts })
+    }
+
+    /// Why nothing is said of a call of a task that does not run.
+    fn unsettled(&self, task: &str) -> ResolutionError {
+        let waiting = self.runner.store().journals().all_unfinished();
+        match waiting.into_iter().find(|(_, id)| id == task) {
+            Some((agent, task)) => ResolutionError::Waiting { task, agent },
+            None => ResolutionError::NoTask { task: task.to_owned() },
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) fn start(runner: &TaskRunner, live: &Arc<LiveTask>) {
         }
         let failed = matches!(live.lock().record.task.status.state, a2a::TaskState::Failed);
         runner.figures().count(live.agent.name(), begun.elapsed(), failed);
+        counting::count_success(&runner, &live);
         counting::tell(&runner, &live).await;
     }));
 }

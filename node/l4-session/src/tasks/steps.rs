@@ -5,7 +5,7 @@ use althing_failure::{CallStep, Kind, Remedy};
 
 use crate::journal::RowSeal;
 use crate::machine::record::Record;
-use crate::machine::session::{Damage, RecordedTurn, RowSummary, TurnId};
+use crate::machine::session::{Damage, RowSummary, TurnId};
 use crate::tasks::begin;
 use crate::tasks::rehearsal::TaskTape;
 use crate::tasks::runner::TaskRunner;
@@ -83,7 +83,7 @@ impl StepsError {
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
-            StepsError::NoTask { .. } => Some(CallStep::ListSessions.into()),
+            StepsError::NoTask { .. } => Some(CallStep::NameTask.into()),
             StepsError::NoJournal { .. }
             | StepsError::OtherCaller { .. }
             | StepsError::Damaged { .. }
@@ -108,20 +108,10 @@ pub(super) fn of(runner: &TaskRunner, task: &str) -> Result<Vec<TurnSteps>, Step
         let read = runner.store().journals().summaries(&key, &seal).map_err(|damage| damaged(task, damage))?;
         turns.extend(read.map(|(message, rows)| TurnSteps { message, ended_ms, rows }));
     }
-    unless_empty(turns, task, record)
-}
-
-/// The turns of a task that are over and are recorded, with all that models and tools said in them, the oldest first.
-pub(super) fn recorded(runner: &TaskRunner, task: &str) -> Result<Vec<RecordedTurn>, StepsError> {
-    let record = record(runner, task)?;
-    let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
-    let mut keys = runner.store().journals().taped(task);
-    let mut turns = Vec::new();
-    for (key, _) in keys.split_off(keys.len().saturating_sub(TURNS_MAX)) {
-        let read = runner.store().journals().recorded_turn(&key, &seal);
-        turns.extend(read.map_err(|damage| damaged(task, damage))?);
+    if turns.is_empty() {
+        return Err(StepsError::NoJournal { task: task.to_owned(), agent: record.agent });
     }
-    unless_empty(turns, task, record)
+    Ok(turns)
 }
 
 /// A task of this node's owner, with the tapes of its turns.
@@ -131,9 +121,9 @@ pub(super) fn tape(runner: &TaskRunner, task: &str) -> Result<TaskTape, StepsErr
         return Err(StepsError::OtherCaller { task: task.to_owned() });
     }
     let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
-    let mut keys = runner.store().journals().recorded(task);
+    let mut keys = runner.store().journals().taped(task);
     let mut turns = Vec::new();
-    for (key, _) in keys.split_off(keys.len().saturating_sub(TURNS_MAX)) {
+    for key in keys.split_off(keys.len().saturating_sub(TURNS_MAX)) {
         let read = runner.store().journals().tape(&key, &seal);
         turns.extend(read.map_err(|damage| damaged(task, damage))?);
     }
@@ -153,13 +143,6 @@ pub(super) fn record(runner: &TaskRunner, task: &str) -> Result<Record, StepsErr
 
 fn damaged(task: &str, Damage { step: _, what }: Damage) -> StepsError {
     StepsError::Damaged { task: task.to_owned(), what }
-}
-
-fn unless_empty<T>(turns: Vec<T>, task: &str, record: Record) -> Result<Vec<T>, StepsError> {
-    if turns.is_empty() {
-        return Err(StepsError::NoJournal { task: task.to_owned(), agent: record.agent });
-    }
-    Ok(turns)
 }
 
 /// The turn of a task that is not over, if it has a journal.

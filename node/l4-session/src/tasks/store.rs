@@ -127,7 +127,7 @@ impl TaskStore {
         journals.sweep(is_unfinished, |id| listing.summary(id).is_some(), time_ms).await?;
         let handoffs = Arc::new(handoffs);
         let notes = NoteStore::open(store.clone(), time_ms).await?;
-        let answers = Answers::open(store.clone())?;
+        let answers = Answers::open(store.clone(), own)?;
         let tasks = TaskStore { store, listing: Mutex::new(listing), push, journals, handoffs, notes, answers };
         for ids in interrupted.chunks(NOTED_AT_ONCE) {
             tasks.note_failures(ids, NotedFailure::NodeEnded, now_ms).await;
@@ -257,13 +257,29 @@ impl TaskStore {
                 listing.note(id, &summary);
                 if failure.is_loss() {
                     let (task, why) = (id.clone(), failure.message().to_owned());
-                    let loss = TurnLoss { agent: summary.agent, task, why, may_restart: false };
+                    let loss = TurnLoss { agent: summary.agent, task, why, restart_until_ms: None };
                     self.journals.losses().add(u64::try_from(now_ms).unwrap_or(0), loss);
                 }
             }
         }
         if let Err(error) = self.store.write(batch, Durability::Synced).await {
             tracing::error!(tasks = ids.len(), %error, "the failure of tasks cannot be written; it is noted again when the node starts");
+        }
+    }
+
+    /// Notes since when a task waits for its agent, Unix milliseconds, or that it does not, without writing the record. What cannot
+    /// be written is forgotten when the node ends. The caller holds the task's lock.
+    pub async fn note_wait(&self, id: &str, since_ms: Option<u64>) {
+        let mut batch = Batch::new();
+        {
+            let mut listing = self.lock();
+            let Some(mut summary) = listing.summary(id) else { return };
+            summary.waits_ms = since_ms;
+            batch.put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
+            listing.note(id, &summary);
+        }
+        if let Err(error) = self.store.write(batch, Durability::Synced).await {
+            tracing::error!(task = id, %error, "since when a task waits for its agent cannot be written");
         }
     }
 
@@ -301,7 +317,8 @@ fn answered(evicted: &[Summary]) -> Vec<(Digest, AnswerRow)> {
     let keyed = evicted.iter().filter(|task| answers::is_key(&task.message_id));
     let row = |task: &Summary| {
         let name = answers::name_of(&task.agent, &String::from(task.scope), &task.message_id);
-        (name, AnswerRow::of_deleted(u64::try_from(task.changed_ms).unwrap_or(0)))
+        let row = AnswerRow::of_deleted(u64::try_from(task.changed_ms).unwrap_or(0));
+        (name, row.paid_by(answers::payer_of_task(task.crowd.as_deref(), task.scope)))
     };
     keyed.map(row).collect()
 }

@@ -73,7 +73,7 @@ async fn stopped(runner: &TaskRunner, live: &LiveTask) -> Stop {
         biased;
         () = live.cancel.cancelled() => Stop::End(Err(AgentError::Cancelled)),
         () = runner.ending().cancelled() => Stop::End(Err(AgentError::Busy(STOPPING.to_owned()))),
-        reason = late(&live.request) => Stop::End(Err(AgentError::Failed(reason))),
+        reason = late(live) => Stop::End(Err(AgentError::Failed(reason))),
         relay = live.relays.given() => Stop::Relay(Box::new(relay)),
     }
 }
@@ -99,8 +99,7 @@ async fn attempt(
     let id = record.task.id.clone();
     // A task that waits to be written is that of an agent without system calls.
     let notes = (!live.request.waits).then(|| notes::of(runner, &live.agent, &record));
-    let verdicts = Some(TurnVerdicts(live.refusals.clone()));
-    let turn = turn_of(record, &live.request, notes, verdicts);
+    let turn = turn_of(record, &live.request, notes, Some(live.verdicts()));
     let (output, mut outputs) = Output::channel();
     // Boxed: a task is moved several times until it runs.
     let mut working = Box::pin(runner.host().turn(&live.agent, turn, output));
@@ -212,10 +211,11 @@ pub(crate) async fn rest(runner: &TaskRunner, live: &LiveTask, consent: Consent)
 }
 
 /// Ends, with a reason, when a turn takes longer than its sender lets it.
-pub(super) async fn late(asked: &TurnRequest) -> String {
-    match asked.within {
+pub(super) async fn late(live: &LiveTask) -> String {
+    match live.request.within {
         Some(within) => {
-            tokio::time::sleep(within.saturating_sub(asked.elapsed)).await;
+            tokio::time::sleep(within.saturating_sub(live.request.elapsed)).await;
+            live.course.missed(within);
             format!("it did not end within the {} ms that its caller gave it", within.as_millis())
         }
         None => std::future::pending().await,
@@ -358,7 +358,7 @@ pub(super) fn end_state(ended: Result<(), AgentError>) -> (Option<TaskState>, Op
     match ended {
         Ok(()) => (None, None),
         Err(AgentError::Cancelled) => (Some(TaskState::Canceled), None),
-        Err(AgentError::Rejected(reason)) => (Some(TaskState::Rejected), Some(reason)),
+        Err(AgentError::Rejected(reason) | AgentError::Exhausted(reason)) => (Some(TaskState::Rejected), Some(reason)),
         Err(error) => (Some(TaskState::Failed), Some(error.to_string())),
     }
 }

@@ -2,7 +2,7 @@
 //! sealed where the memory of its agent is.
 
 use a2a::TaskState;
-use althing_failure::Kind;
+use althing_failure::{CallStep, Kind, Remedy};
 use althing_store::Batch;
 
 use crate::journal::{RowSeal, SESSION_ROWS};
@@ -48,11 +48,20 @@ impl VerdictError {
             VerdictError::Damaged { .. } => Kind::Failed,
         }
     }
+
+    /// What to do next, where that is a step of its own.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            VerdictError::NoTask { .. } => Some(CallStep::NameTask.into()),
+            VerdictError::Damaged { .. } => None,
+        }
+    }
 }
 
 /// Adds to the batch that ends a turn what gates refused in it, if they refused anything.
 pub(super) fn end(runner: &TaskRunner, live: &LiveTask, batch: &mut Batch) {
-    let new = live.refusals.take();
+    let new = live.take_refusals();
     if new.is_empty() {
         return;
     }

@@ -1,8 +1,9 @@
 //! What failed in silence in a turn that is complete: named in the log, and counted for the version that ran.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use althing_execution::run_notes::{CallFacts, RunNotes};
+use althing_execution::run_notes::{CallFacts, RunNotes, TurnFacts};
 use althing_execution::tools::Tools;
 use althing_execution::{FindingCounts, GatedTurn};
 use althing_protocol::contract::OutputRule;
@@ -18,6 +19,8 @@ use crate::machine::silent::{Call, Turn, findings};
 pub(super) struct Findings {
     agent: AgentRef,
     task: String,
+    /// The number of the turn in its task, from 1.
+    number: usize,
     tools: Arc<Tools>,
     /// The tools with an effect that it may call.
     effects: Vec<String>,
@@ -40,6 +43,7 @@ impl Findings {
         Findings {
             agent: turn.agent.clone(),
             task: turn.task.to_owned(),
+            number: turn.number,
             tools: turn.tools.clone(),
             effects: turn.contract.capabilities.iter().filter(has_effect).cloned().collect(),
             checks: verify.checks.iter().map(|check| check.by.clone()).collect(),
@@ -52,12 +56,25 @@ impl Findings {
         }
     }
 
+    /// What earlier turns of the task called of the tools with an effect, of which this one may speak; none where that is not
+    /// known. Remembers what this one called.
+    fn earlier(&self, facts: &TurnFacts) -> Option<BTreeSet<String>> {
+        let is_first = self.number == 1;
+        if self.effects.is_empty() || !self.is_kept {
+            return is_first.then(BTreeSet::new);
+        }
+        let called = facts.calls.iter().filter(|call| call.outcome == "done" && self.effects.contains(&call.tool));
+        let earlier = self.known.add_called(&self.task, called.map(|call| call.tool.clone()));
+        if is_first { Some(BTreeSet::new()) } else { earlier }
+    }
+
     /// Reports what failed in silence in a turn that answers that message so.
     pub fn report(&self, message: &str, answer: &Answer) {
+        let facts = self.run.facts();
+        let earlier = self.earlier(&facts);
         if answer.ending != AnswerEnd::Complete {
             return;
         }
-        let facts = self.run.facts();
         let is_own = |call: &&CallFacts| !self.checks.contains(&call.tool);
         let call = |call: &CallFacts| (call.clone(), self.tools.effect_of(&call.tool) != Effect::None);
         let noted: Vec<(CallFacts, bool)> = facts.calls.iter().filter(is_own).map(call).collect();
@@ -72,8 +89,9 @@ impl Findings {
             .collect();
         let text = answer.text();
         // What else a program or a server does is not known, so that it may say what it likes of that.
-        let effects: Vec<&str> =
-            if self.notes { self.effects.iter().map(String::as_str).collect() } else { Vec::new() };
+        let is_told = self.notes && earlier.is_some();
+        let effects: Vec<&str> = if is_told { self.effects.iter().map(String::as_str).collect() } else { Vec::new() };
+        let earlier: Vec<&str> = earlier.iter().flatten().map(String::as_str).collect();
         let is_known = (self.notes || !calls.is_empty()) && facts.more_calls == 0;
         let turn = Turn {
             answer: &text,
@@ -82,6 +100,7 @@ impl Findings {
             is_cut: is_cut(answer),
             calls: is_known.then_some(calls.as_slice()),
             effects: &effects,
+            earlier: &earlier,
         };
         let mut found = findings(&turn);
         if self.is_kept {

@@ -1,6 +1,6 @@
 //! What is kept from one turn to the next: compiled schemas, the last answers, and turns with few calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_execution::CallNorm;
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::machine::silent::{FewCalls, Finding, LastAnswers};
 
-/// Versions of agents of which something is kept.
-const AGENTS_MAX: usize = 1_024;
+/// Versions of agents, and tasks, of which something is kept.
+const KEPT_MAX: usize = 1_024;
 
 /// A schema that was read, or why it is none.
 pub(super) type SchemaRead = Arc<Result<AnswerSchema, String>>;
@@ -25,6 +25,8 @@ pub(super) struct AnswerBook {
     schemas: Mutex<Schemas>,
     answers: Mutex<BTreeMap<AgentRef, LastAnswers>>,
     few: Mutex<BTreeMap<AgentRef, FewCalls>>,
+    /// What the turns of a task called.
+    called: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl AnswerBook {
@@ -50,6 +52,18 @@ impl AnswerBook {
         answers.entry(agent.clone()).or_default().add(question, answer, bytes)
     }
 
+    /// Remembers what a turn of a task called, of tools that its contract names; gives what its earlier turns called, if that is
+    /// known.
+    pub fn add_called(&self, task: &str, tools: impl Iterator<Item = String>) -> Option<BTreeSet<String>> {
+        let mut called = lock(&self.called);
+        let earlier = called.get(task).cloned();
+        if earlier.is_none() {
+            make_room(&mut called);
+        }
+        called.entry(task.to_owned()).or_default().extend(tools);
+        earlier
+    }
+
     /// Counts a turn with so many calls, of a version of which that is known.
     pub fn add_calls(&self, agent: &AgentRef, calls: u64, norm: CallNorm) -> Option<Finding> {
         let mut few = lock(&self.few);
@@ -62,11 +76,34 @@ impl AnswerBook {
 
 /// Forgets one entry where there are as many as there may be.
 fn make_room<K: Ord, V>(entries: &mut BTreeMap<K, V>) {
-    if entries.len() >= AGENTS_MAX {
+    if entries.len() >= KEPT_MAX {
         entries.pop_first();
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no holder of what is known panics")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_task_called_is_known_to_its_later_turns_for_a_while() {
+        let book = AnswerBook::default();
+        let called = |task: &str, tools: &[&str]| {
+            let earlier = book.add_called(task, tools.iter().map(ToString::to_string));
+            earlier.map(|tools| tools.into_iter().collect::<Vec<_>>())
+        };
+        assert_eq!(called("a", &["shop/order"]), None);
+        assert_eq!(called("b", &[]), None);
+        assert_eq!(called("a", &["mail/send", "shop/order"]), Some(vec!["shop/order".to_owned()]));
+        assert_eq!(called("a", &[]).map(|tools| tools.len()), Some(2));
+        for number in 0..KEPT_MAX {
+            called(&format!("c{number}"), &[]);
+        }
+        assert_eq!(called("a", &[]), None, "it is forgotten");
+        assert_eq!(lock(&book.called).len(), KEPT_MAX);
+    }
 }

@@ -37,8 +37,8 @@ pub enum Content {
     Text(String),
     /// JSON.
     Data(Value),
-    /// Bytes, or where they are.
-    File,
+    /// Bytes, or where they are: as text, where they are one.
+    File(Option<String>),
 }
 
 /// How a turn ends.
@@ -58,17 +58,6 @@ pub enum AnswerEnd {
 pub struct Notes {
     /// Why its model stopped, in the words of its endpoint.
     pub finish: Option<String>,
-    /// Its calls of tools.
-    pub calls: Vec<NotedCall>,
-}
-
-/// A call of a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotedCall {
-    /// `server/tool`.
-    pub tool: String,
-    /// `done`, or what else came of it.
-    pub outcome: String,
 }
 
 impl Answer {
@@ -94,19 +83,32 @@ impl Answer {
     pub fn says_something(&self) -> bool {
         self.pieces.iter().any(|piece| match &piece.content {
             Content::Text(text) => !text.trim().is_empty(),
-            Content::Data(_) | Content::File => true,
+            Content::Data(_) | Content::File(_) => true,
         })
     }
 
     /// Its texts, and its data as JSON, each on lines of its own.
     #[must_use]
     pub fn text(&self) -> String {
-        let text = |piece: &Piece| match &piece.content {
+        let said = self.pieces.iter().filter(|piece| !matches!(piece.content, Content::File(_)));
+        said.filter_map(Piece::text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// All of it as a text, files too; none where a file is none: whoever reads texts cannot judge it.
+    #[must_use]
+    pub fn whole_text(&self) -> Option<String> {
+        let texts: Option<Vec<String>> = self.pieces.iter().map(Piece::text).collect();
+        texts.map(|texts| texts.join("\n"))
+    }
+}
+
+impl Piece {
+    fn text(&self) -> Option<String> {
+        match &self.content {
             Content::Text(text) => Some(text.clone()),
             Content::Data(data) => Some(data.to_string()),
-            Content::File => None,
-        };
-        self.pieces.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+            Content::File(text) => text.clone(),
+        }
     }
 }
 
@@ -161,7 +163,8 @@ impl Reader {
             let content = match &part.content {
                 PartContent::Data(data) if self.is_note(data) => continue,
                 PartContent::Data(data) => Content::Data(data.clone()),
-                PartContent::Raw(_) | PartContent::Url(_) => Content::File,
+                PartContent::Raw(bytes) => Content::File(std::str::from_utf8(bytes).ok().map(str::to_owned)),
+                PartContent::Url(_) => Content::File(None),
                 PartContent::Text(more) => match pieces.last_mut() {
                     Some(Piece { content: Content::Text(text), media: known }) if *known == media => {
                         text.push_str(more);
@@ -184,16 +187,13 @@ impl Reader {
         if let Some(finish) = data["usage"]["finish"].as_str() {
             self.found.finish = Some(finish.to_owned());
         }
-        let text = |call: &Value, name: &str| call[name].as_str().unwrap_or_default().to_owned();
-        let calls = data["tools"].as_array().into_iter().flatten();
-        let calls = calls.map(|call| NotedCall { tool: text(call, "tool"), outcome: text(call, "outcome") });
-        self.found.calls.extend(calls);
         true
     }
 }
 
 /// A media type in small letters, without its parameters.
-fn essence(media: &str) -> String {
+#[must_use]
+pub fn essence(media: &str) -> String {
     media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
@@ -246,11 +246,23 @@ mod tests {
         let noted = artifact("a", vec![Part::text("x"), Part::data(data)], false);
         let own = Answer::of(std::slice::from_ref(&noted), true);
         assert_eq!((own.pieces.len(), own.notes.finish.as_deref()), (1, Some("length")));
-        assert_eq!(own.notes.calls, [NotedCall { tool: "shop/order".to_owned(), outcome: "denied".to_owned() }]);
         let other = Answer::of(&[noted], false);
         assert_eq!((other.pieces.len(), other.notes), (2, Notes::default()));
         let mixed = artifact("a", vec![Part::data(json!({ "usage": {}, "answer": 42 }))], false);
         assert_eq!(Answer::of(&[mixed], true).pieces.len(), 1);
+    }
+
+    #[test]
+    fn all_of_it_is_a_text_where_its_files_are() {
+        let whole = |parts: Vec<Part>| {
+            let answer = Answer::of(&[artifact("a", parts, false)], false);
+            assert_eq!(answer.text(), "see");
+            answer.whole_text()
+        };
+        let file = |bytes: &[u8]| Part::raw(bytes.to_vec());
+        assert_eq!(whole(vec![Part::text("see"), file(b"fn main() {}")]).as_deref(), Some("see\nfn main() {}"));
+        assert_eq!(whole(vec![Part::text("see"), file(&[0xff, 0xfe])]), None);
+        assert_eq!(whole(vec![Part::text("see"), Part::url("https://files.example/a.rs")]), None);
     }
 
     #[test]

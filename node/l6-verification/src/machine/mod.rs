@@ -5,6 +5,7 @@ pub mod cases;
 pub mod evidence;
 pub mod gates;
 pub mod json;
+pub mod model_cost;
 pub mod report;
 pub mod rollout;
 pub mod rules;

@@ -51,7 +51,7 @@ impl Rules<'_> {
         let default = match &piece.content {
             Content::Text(_) => "text/plain",
             Content::Data(_) => JSON,
-            Content::File => "application/octet-stream",
+            Content::File(_) => "application/octet-stream",
         };
         let passes = match piece.media.as_deref() {
             Some(media) if is_text && names_json(media) && !is_json() => {
@@ -103,7 +103,7 @@ fn breach(schema: &AnswerSchema, answer: &Answer) -> Option<Word> {
                 Err(reason) => Some(Word::refusal(reason)),
             },
             Content::Data(value) => of_value(value),
-            Content::File => Some(Word::refusal("it has a file, which no schema describes")),
+            Content::File(_) => Some(Word::refusal("it has a file, which no schema describes")),
         };
         if word.is_some() {
             return word;

@@ -90,6 +90,8 @@ pub struct Turn<'a> {
     pub calls: Option<&'a [Call<'a>]>,
     /// The tools with an effect that it may call, as `server/tool`.
     pub effects: &'a [&'a str],
+    /// Those of them that earlier turns of its task called: it may speak of that.
+    pub earlier: &'a [&'a str],
 }
 
 /// What failed in silence in one turn, without those before it.
@@ -153,7 +155,8 @@ fn admits(answer: &str) -> bool {
 fn claims_without_call(turn: &Turn<'_>, calls: &[Call<'_>]) -> bool {
     let words = words(turn.answer);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let was_called = |verb: &str| calls.iter().any(|call| verb_of(call.tool) == Some(verb));
+    let called = || calls.iter().map(|call| call.tool).chain(turn.earlier.iter().copied());
+    let was_called = |verb: &str| called().any(|tool| verb_of(tool) == Some(verb));
     let mut uncalled = turn.effects.iter().filter_map(|tool| verb_of(tool)).filter(|verb| !was_called(verb));
     uncalled.any(|verb| pasts(verb).iter().any(|past| claims(&words, verb, past)))
 }
@@ -163,22 +166,18 @@ fn claims(words: &[&str], verb: &str, past: &str) -> bool {
     // With one of these it speaks of another time, or of what could be.
     const OTHERWISE: [&str; 10] =
         ["yesterday", "earlier", "already", "before", "previously", "ago", "last", "if", "when", "would"];
+    const LONG_AGO: [&str; 4] = ["yesterday", "earlier", "previously", "ago"];
     let has = |begins: &[&str]| {
         let length = begins.len() + 1;
         words.windows(length).any(|some| some[..begins.len()] == *begins && some[begins.len()] == past)
     };
-    let perfect: [&[&str]; 7] = [
-        &["i", "have"],
-        &["i", "have", "just"],
-        &["i", "have", "now"],
-        &["i've"],
-        &["i've", "just"],
-        &["i've", "now"],
-        &["successfully"],
-    ];
+    let perfect: [&[&str]; 6] =
+        [&["i", "have"], &["i", "have", "just"], &["i", "have", "now"], &["i've"], &["i've", "just"], &["i've", "now"]];
+    // What was successfully done some time ago was not done now.
+    let is_past_success = words.iter().any(|word| LONG_AGO.contains(word));
     // `I put it there` is said of what one does, too.
     let is_past = past != verb && !words.iter().any(|word| OTHERWISE.contains(word));
-    perfect.into_iter().any(has) || (is_past && has(&["i"]))
+    perfect.into_iter().any(has) || (!is_past_success && has(&["successfully"])) || (is_past && has(&["i"]))
 }
 
 /// The first word of a tool's name, in small letters only: `order` of `shop/order_item`.

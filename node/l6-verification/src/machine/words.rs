@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::gates::Word;
 use super::json::strict;
 
+/// The state of a task whose agent asks back.
+const ASKS: &str = "TASK_STATE_INPUT_REQUIRED";
 /// Characters of a check's own words that are kept.
 const CHARS_MAX: usize = 400;
 
@@ -35,6 +37,9 @@ pub fn word_of(result: &Value, is_judge: bool) -> Word {
     let text = result["content"].as_array().into_iter().flatten().find_map(|part| part["text"].as_str());
     if result["isError"] == true {
         return Word::Fault(format!("it failed: {}", cut(text.unwrap_or("it says nothing"))));
+    }
+    if is_judge && result["structuredContent"]["state"] == ASKS {
+        return Word::Fault("it asks back, which is no verdict".to_owned());
     }
     let structured = Some(&result["structuredContent"]).filter(|content| !is_judge && content.is_object());
     let said = structured.cloned().or_else(|| strict(text?.trim()).ok());
@@ -89,6 +94,11 @@ mod tests {
         let mut said = says("{\"passed\": false}");
         said["structuredContent"] = json!({ "agent": "a", "passed": true });
         assert!(matches!(word_of(&said, true), Word::Refusal { .. }));
+        let mut asks = says("{\"passed\": true}");
+        asks["structuredContent"] = json!({ "state": "TASK_STATE_COMPLETED" });
+        assert_eq!(word_of(&asks, true), Word::Pass);
+        asks["structuredContent"]["state"] = json!("TASK_STATE_INPUT_REQUIRED");
+        assert!(matches!(word_of(&asks, true), Word::Fault(_)), "a question is no verdict");
     }
 
     #[test]

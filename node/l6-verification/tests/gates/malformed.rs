@@ -124,8 +124,8 @@ fn streamed(parts: &[Part], size: usize) -> Vec<Made> {
 }
 
 /// A host with an agent that answers what the script says, and whose contract has a schema and a media type.
-fn host() -> (Host, Arc<Script>) {
-    let script = Arc::new(Script { answers: Mutex::default(), heard: Arc::default() });
+pub(super) fn host() -> (Host, Arc<Script>) {
+    let script = Arc::new(Script { answers: Mutex::default(), heard: Arc::default(), fails: None });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     SCRIPTS.lock().expect("nobody panics").insert(number, script.clone());
     let mut builtins = Builtins::new();

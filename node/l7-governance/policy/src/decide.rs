@@ -42,6 +42,17 @@ pub struct Verdict {
     pub errors: Vec<EvaluationError>,
 }
 
+impl Verdict {
+    /// Whether it could not be evaluated with the arguments that there were, so that others may lead to another answer.
+    #[must_use]
+    pub fn goes_by_arguments(&self) -> bool {
+        let is_theirs = |error: &EvaluationError| {
+            matches!(error, EvaluationError::Arguments { .. } | EvaluationError::Policy { .. })
+        };
+        !self.errors.is_empty() && self.errors.iter().all(is_theirs)
+    }
+}
+
 /// What becomes of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {

@@ -40,28 +40,32 @@ pub struct PruneOrder {
 
 impl AuditLog {
     /// Burns the keys of the bodies about somebody, and makes sure that no file of the store has them any more. That it was
-    /// done is a leaf, which names the subject by a digest.
+    /// done is a leaf, which names the subject by a digest. Says whether there were any: a name that is misspelt has none.
     ///
     /// # Errors
     /// [`AuditFault`]: it may be done in part, and is harmless to do again.
-    pub async fn erase(&self, order: EraseOrder) -> Result<(), AuditFault> {
+    pub async fn erase(&self, order: EraseOrder) -> Result<bool, AuditFault> {
         self.drain().await?;
         let subject = subject_digest(Some(&order.subject));
         let action = format!("audit/erase/{}", hex(&subject));
         let rows = self.keys().burn(&subject).and_then(|mut rows| {
+            let is_known = !rows.is_empty();
             rows.append(change(self, action, order.principals, None)?);
-            Ok(rows)
+            Ok((rows, is_known))
         });
         let outcome = match rows {
-            Ok(rows) => self.ports().store.write(rows, Durability::Synced).await.map_err(AuditFault::from),
+            Ok((rows, is_known)) => {
+                let written = self.ports().store.write(rows, Durability::Synced).await;
+                written.map(|()| is_known).map_err(AuditFault::from)
+            }
             Err(error) => Err(error),
         };
         self.keys().end_burning(&subject);
-        outcome?;
+        let is_known = outcome?;
         // The row of a key that was on its way goes with the queue.
         self.drain().await?;
         self.ports().store.scrub(vec![(KEYS, keys_of(&subject))]).await?;
-        Ok(())
+        Ok(is_known)
     }
 
     /// Deletes the bodies of leaves that were made earlier; gives how many bytes. That it was done is a leaf, which is on disk

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{Digest, Label, digest, hex};
-use althing_td::ReachSpec;
+use althing_td::{ReachSpec, Sandbox};
 use serde_json::{Value, json};
 
 use super::consent::{AskId, Need};
@@ -99,7 +99,7 @@ impl OpenQuestion {
 pub fn may_show(way: &ReachSpec, label: Label) -> bool {
     match way {
         ReachSpec::Url { .. } => label.level == DataLabel::Public,
-        ReachSpec::Command(_) => label.level <= DataLabel::Internal,
+        ReachSpec::Command { .. } => label.level <= DataLabel::Internal,
         ReachSpec::Agent(_) => label.level == DataLabel::Public && label.trusted,
     }
 }
@@ -112,7 +112,7 @@ pub fn way_name(way: &ReachSpec) -> String {
             let end = url.find(['?', '#']).unwrap_or(url.len());
             format!("url {}", &url[..end])
         }
-        ReachSpec::Command(words) => format!("command {}", words.first().map_or("", String::as_str)),
+        ReachSpec::Command { command, .. } => format!("command {}", command.first().map_or("", String::as_str)),
         ReachSpec::Agent(name) => format!("agent {name}"),
     }
 }
@@ -121,10 +121,18 @@ pub fn way_name(way: &ReachSpec) -> String {
 fn way_digest(way: &ReachSpec) -> Digest {
     let text = match way {
         ReachSpec::Url { url, secret } => format!("url\n{url}\n{}", secret.as_deref().unwrap_or_default()),
-        ReachSpec::Command(words) => format!("command\n{}", words.join("\n")),
+        ReachSpec::Command { command, sandbox } => {
+            // One that failed for what it may reach is tried anew where it may reach more.
+            let may = if sandbox.is_default() { String::new() } else { format!("\n\n{}", written(sandbox)) };
+            format!("command\n{}{may}", command.join("\n"))
+        }
         ReachSpec::Agent(name) => format!("agent\n{name}"),
     };
     digest(text.as_bytes())
+}
+
+fn written(sandbox: &Sandbox) -> String {
+    serde_json::to_string(sandbox).unwrap_or_default()
 }
 
 /// One message to one person, which is due.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use althing_protocol::Contract;
 use althing_td::Effect;
 
-use super::profile::{Statements, ToolProfile};
+use super::profile::{ASKS, Statements, ToolProfile, WITHIN};
 
 /// The role of those who approve.
 pub const APPROVER_ROLE: &str = "approver";
@@ -14,8 +14,6 @@ pub const APPROVER_ROLE: &str = "approver";
 pub const APPROVERS_MIN: usize = 2;
 /// Agents that are named where they have no gate; more are counted.
 const NAMED_MAX: usize = 5;
-/// Servers of the node itself whose tools do nothing outside.
-const HARMLESS: [&str; 3] = ["memory", "mesh", "session"];
 
 /// How much is demanded of a node; each demands what the one before does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -193,7 +191,7 @@ pub fn ungated_tool(contract: &Contract, said: Statements<'_>) -> Option<String>
 
 fn has_effect(tool: &str, said: Statements<'_>) -> bool {
     let server = tool.split_once('/').map_or(tool, |(server, _)| server);
-    if HARMLESS.contains(&server) {
+    if WITHIN.contains(&server) || server == ASKS {
         return false;
     }
     let is_other = |effect: &Effect| *effect != Effect::None;

@@ -6,6 +6,11 @@ use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
 use althing_td::{Effect, ToolTerms};
 
+/// Servers of the node itself whose tools neither leave it nor do anything outside.
+pub(crate) const WITHIN: [&str; 2] = ["memory", "session"];
+/// The server of the node itself whose tools ask other nodes and change nothing.
+pub(crate) const ASKS: &str = "mesh";
+
 /// What is said of tools, of the node and then of the agent's file: the node goes before the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Statements<'a> {

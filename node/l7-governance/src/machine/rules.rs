@@ -9,6 +9,8 @@ use super::taint::{LabelFinding, Verdict};
 /// Which rule decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
+    /// Its owner stopped the agent.
+    Stop,
     /// The agent's contract.
     Contract,
     /// The tool is not the one that is known.
@@ -26,6 +28,7 @@ impl Rule {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
+            Rule::Stop => "stop",
             Rule::Contract => "contract",
             Rule::Definition => "definition",
             Rule::Labels => "labels",

@@ -6,7 +6,8 @@ use althing_calls::{
 };
 use althing_execution::AgentState;
 use althing_failure::{AgentStep, CallStep, NodeStep, RegistryStep, Remedy};
-use althing_node::Node;
+use althing_node::publish::{self, StoredAgent};
+use althing_node::{Node, is_stopped_by_owner};
 use althing_protocol::{AgentId, PublicKey};
 
 use super::finding::{Finding, fine, wrong};
@@ -19,6 +20,8 @@ pub enum CallPath {
     Unknown(String),
     /// It was added to this node, which stopped it because its release was revoked: by whom, and why.
     Stopped(String),
+    /// It was added to this node, and its owner stopped it: its name.
+    StopOrder(String),
     /// It is known, and its hosts were asked in this order.
     Asked {
         /// The agent's name.
@@ -43,6 +46,9 @@ pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Report {
 }
 
 async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
+    if let Some(agent) = halted(node, name) {
+        return CallPath::StopOrder(agent);
+    }
     let callee = Callee::Named(name.to_owned(), among);
     let agent = match node.calls.target(&Asker::Owner, &callee, Purpose::Read).await {
         Ok(target) => target.agent,
@@ -62,6 +68,17 @@ async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
         agent: agent.name().to_owned(),
         refused: asked.err().map(|error| (error.refusal.clone(), error.message)),
     }
+}
+
+/// The agent of this node of that name or id, if its owner stopped it.
+fn halted(node: &Node, name: &str) -> Option<String> {
+    let owner = node.owner();
+    let is_meant = |added: &StoredAgent| {
+        added.file.name == name || publish::agent_id(&owner, &added.file).is_ok_and(|id| id.to_string() == name)
+    };
+    let known = publish::all(node.store.as_ref()).unwrap_or_default();
+    let meant = known.into_iter().find(is_meant)?;
+    is_stopped_by_owner(&node.agents, &meant).then_some(meant.file.name)
 }
 
 /// Asks for the newest of this node's tasks with the agent.
@@ -93,6 +110,11 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
             return vec![wrong("L3", why.clone(), "").then(CallStep::CheckName)];
         }
         CallPath::Stopped(why) => return vec![stopped(why)],
+        CallPath::StopOrder(agent) => {
+            let what = format!("{agent:?} was stopped by its owner, on all of the owner's nodes");
+            let remedy = "it stays added, and does nothing until its owner starts it again";
+            return vec![wrong("L7", what, remedy).then(AgentStep::AddAgain(agent.clone()))];
+        }
         CallPath::Asked { hosts, refused: Some((Refusal::AgentRevoked, why)), .. } if hosts.is_empty() => {
             return vec![stopped(why)];
         }
@@ -149,7 +171,7 @@ fn fault(refusal: &Refusal) -> (&'static str, &'static str, Option<Remedy>) {
         }
         Refusal::AgentRevoked => (
             "L3",
-            "its publisher revoked that version: ask for a newer one, or install one",
+            "its owner stopped it, or its publisher revoked that version: ask them, or install another one",
             Some(RegistryStep::ListReleases.into()),
         ),
         Refusal::AgentUnknown | Refusal::AgentNotHere => {
@@ -194,6 +216,7 @@ mod tests {
         assert_eq!(first_wrong(&asked(None)), None);
         assert_eq!(first_wrong(&CallPath::Unknown("no such agent".to_owned())), Some("L3"));
         assert_eq!(first_wrong(&CallPath::Stopped("it leaks".to_owned())), Some("L1"), "it is known, and does not run");
+        assert_eq!(first_wrong(&CallPath::StopOrder("billing".to_owned())), Some("L7"), "its owner wanted that");
         let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
         let refused = Some((Refusal::AgentRevoked, "it leaks".to_owned()));
         let by_id = CallPath::Asked { agent, hosts: Vec::new(), down: None, refused };

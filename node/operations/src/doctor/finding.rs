@@ -1,5 +1,7 @@
 //! What a diagnosis consists of.
 
+use std::fmt::Display;
+
 use althing_failure::Remedy;
 
 /// A finding.
@@ -37,4 +39,22 @@ pub fn note(layer: &'static str, what: impl Into<String>, remedy: impl Into<Stri
 /// Something is wrong there, and what to do about it.
 pub fn wrong(layer: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { layer, fine: false, what: what.into(), remedy: remedy.into(), next: None }
+}
+
+/// So many of what has that name in the singular: `1 agent`, `2 agents`.
+#[must_use]
+pub fn counted<N: Display + PartialEq + From<u8>>(number: N, name: &str) -> String {
+    let ending = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {name}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_one_and_all_other_numbers_are_many() {
+        assert_eq!([0_u64, 1, 2].map(|number| counted(number, "agent")), ["0 agents", "1 agent", "2 agents"]);
+        assert_eq!(counted(1_usize, "turn"), "1 turn");
+    }
 }

@@ -7,7 +7,7 @@ use althing_discovery::AbsentPeer;
 use althing_execution::definition::{Difference, Unfit};
 use althing_execution::{AgentState, AgentStatus, Level};
 use althing_node::publish::{self, StoredAgent};
-use althing_node::{Node, is_revoked_install};
+use althing_node::{Node, is_revoked_install, is_stopped_by_owner};
 use althing_protocol::PublicKey;
 use althing_protocol::group::GroupId;
 use althing_td::RuntimeSpec;
@@ -146,14 +146,13 @@ pub(super) async fn gather(
     let refused =
         |agent: &AgentStatus| refused_tools(agent).into_iter().map(|why| (agent.name.clone(), why)).collect::<Vec<_>>();
     let running = node.host.status();
-    let tools = running.iter().flat_map(refused).collect();
     let unauthorised =
         running.iter().flat_map(|agent| agent.unauthorised.iter().map(|service| (agent.name.clone(), service.clone())));
-    let unauthorised = unauthorised.collect();
     // All agents that run, also those of `althing run`.
     let mut agents = publish::all(node.store.as_ref()).unwrap_or_default();
     let adopted = names(&agents, |added| crate::adopted(&added.file).is_some());
     let revoked = names(&agents, |added| is_revoked_install(&node.agents, added));
+    let halted = names(&agents, |added| is_stopped_by_owner(&node.agents, added));
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
     let is_apart = |name: &str| {
         let one = running.iter().find(|agent| agent.name == name).and_then(|agent| agent.containment.get("runtime"));
@@ -169,8 +168,7 @@ pub(super) async fn gather(
     };
     let containment = running.iter().flat_map(of).collect();
     let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
-    let runs = |name: &str| !failed.iter().any(|(failed, _)| failed == name);
-    let agents = agents.into_iter().filter(|added| runs(&added.file.name));
+    let agents = agents.into_iter().filter(|added| failed.iter().all(|(failed, _)| *failed != added.file.name));
     let last = |name: &String| Some((name.clone(), node.host.process.logs.get(name)?.last()?.text));
     NodeStatus {
         said: failed.iter().filter_map(|(name, _)| last(name)).collect(),
@@ -178,11 +176,13 @@ pub(super) async fn gather(
         failed,
         adopted,
         revoked,
-        tools,
-        unauthorised,
+        halted,
+        tools: running.iter().flat_map(refused).collect(),
+        unauthorised: unauthorised.collect(),
         open_ports,
         containment,
         listed: super::tool_lists::all(&node.discovery),
+        silent: super::tool_lists::silent(&running),
         storage: super::Storage::look(node).await,
         owner_keys: node.identity.key_state().state.to_owned(),
         refused_by: troubles.refused_by.into_iter().map(|(peer, why)| (short(&peer.did()), why)).collect(),
@@ -249,8 +249,33 @@ fn names(agents: &[StoredAgent], is_one: impl Fn(&StoredAgent) -> bool) -> BTree
 
 #[cfg(test)]
 mod tests {
+    use althing_calls::Among;
+
     use super::*;
+    use crate::doctor::{Finding, examine_call};
+    use crate::governance::{StopTarget, stop};
     use crate::tests::{program, started};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_agent_that_its_owner_stopped_is_told_apart_from_one_that_fails_until_it_is_added_again() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let (node, _owner) = started(folder.path()).await;
+        let add = async || node.agents.add(program("clerk", false), folder.path(), None, true).await.map(drop);
+        add().await.expect("it is added");
+        assert!(gather(&node, Vec::new(), Vec::new()).await.halted.is_empty());
+        stop(&node, &StopTarget::Agent("clerk".to_owned()), false).await.expect("it is ordered");
+        assert!(gather(&node, Vec::new(), Vec::new()).await.halted.contains("clerk"));
+        let is_told = |finding: &Finding| finding.layer == "L7" && !finding.fine;
+        let id = publish::agent_id(&node.owner(), &program("clerk", false)).expect("a name").to_string();
+        for name in ["clerk", id.as_str()] {
+            let report = examine_call(&node, name, Among::Near).await;
+            assert!(report.findings.iter().any(is_told), "{name}: {report:?}");
+        }
+        node.agents.remove("clerk").await.expect("it is removed");
+        add().await.expect("it is added again");
+        assert!(gather(&node, Vec::new(), Vec::new()).await.halted.is_empty());
+        node.shut_down().await;
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_program_on_a_port_is_named_for_as_long_as_it_runs() {

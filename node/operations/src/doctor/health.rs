@@ -47,8 +47,8 @@ mod tests {
             note("L6", "it is slow", "look"),
             fine("L8", "there is no such layer"),
         ];
-        let words = by_layer(&findings).map(Health::name);
-        assert_eq!(words, ["well", "well", "wrong", "well", "well", "note", "well"]);
-        assert_eq!(by_layer(&[]).map(Health::name), ["well"; 7], "what has nothing to say is well");
+        let (well, note, wrong) = (Health::Well, Health::Note, Health::Wrong);
+        assert_eq!(by_layer(&findings), [well, well, wrong, well, well, note, well]);
+        assert_eq!(by_layer(&[]), [well; 7], "what has nothing to say is well");
     }
 }

@@ -17,18 +17,6 @@ pub enum Health {
     Wrong,
 }
 
-impl Health {
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Health::Well => "well",
-            Health::Note => "note",
-            Health::Wrong => "wrong",
-        }
-    }
-}
-
 /// How each of the seven layers is, L1 first.
 pub type LayerHealth = [Health; 7];
 

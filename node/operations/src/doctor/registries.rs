@@ -2,7 +2,8 @@
 
 use althing_failure::RegistryStep;
 
-use super::finding::{Finding, fine, wrong};
+use super::finding::{Finding, fine, note, wrong};
+use crate::registries::HeldRelease;
 
 /// A registry that the node follows.
 #[derive(Debug, Clone)]
@@ -15,11 +16,13 @@ pub struct RegistryHealth {
     pub entries: Result<u64, String>,
     /// Entries that the node saw before.
     pub seen: u64,
+    /// Its newer releases of which no rollout was begun by itself, where one should, by the names of what was installed here.
+    pub held: Vec<(String, HeldRelease)>,
 }
 
 /// Judges one.
 pub(super) fn judge(registry: &RegistryHealth) -> Finding {
-    let RegistryHealth { at, forked, entries, seen } = registry;
+    let RegistryHealth { at, forked, entries, seen, held: _ } = registry;
     match entries {
         _ if *forked => wrong("L3", format!("the registry {at} showed two histories, and is asked nothing more"), "")
             .then(RegistryStep::ShowEvidence(at.clone())),
@@ -38,14 +41,25 @@ pub(super) fn judge(registry: &RegistryHealth) -> Finding {
     }
 }
 
+/// Judges the newer releases of one that nobody tries.
+pub(super) fn judge_held(registry: &RegistryHealth) -> Vec<Finding> {
+    let told = |(name, held): &(String, HeldRelease)| {
+        let what = format!("{name} follows its publisher by rollouts, and {} is not tried: {}", held.version, held.why);
+        let finding = if held.needs_owner { wrong("L6", what, "") } else { note("L6", what, "") };
+        finding.then(RegistryStep::TakeNewer(name.clone()))
+    };
+    registry.held.iter().map(told).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_wrong_with_a_registry_is_told_apart() {
-        let good = RegistryHealth { at: "http://r/".to_owned(), forked: false, entries: Ok(4), seen: 4 };
-        assert!(judge(&good).fine);
+        let (at, held) = ("http://r/".to_owned(), Vec::new());
+        let good = RegistryHealth { at, forked: false, entries: Ok(4), seen: 4, held };
+        assert!(judge(&good).fine && judge_held(&good).is_empty());
         for (bad, what) in [
             (RegistryHealth { forked: true, ..good.clone() }, "two histories"),
             (RegistryHealth { entries: Err("no route".to_owned()), ..good.clone() }, "no route"),
@@ -54,6 +68,15 @@ mod tests {
             let finding = judge(&bad);
             assert!(!finding.fine && finding.what.contains(what), "{finding:?}");
             assert!(finding.next.is_some() || !finding.remedy.is_empty(), "{finding:?}");
+        }
+        for needs_owner in [true, false] {
+            let (version, why) = ("1.1.0".to_owned(), "it may do more".to_owned());
+            let held = HeldRelease { version, why, needs_owner, at_ms: 0 };
+            let told = judge_held(&RegistryHealth { held: vec![("copy".to_owned(), held)], ..good.clone() });
+            let [finding] = told.as_slice() else { panic!("{told:?}") };
+            assert_eq!((finding.fine, finding.layer), (!needs_owner, "L6"));
+            assert!(finding.what.contains("and 1.1.0 is not tried: it may do more"), "{finding:?}");
+            assert_eq!(finding.next, Some(RegistryStep::TakeNewer("copy".to_owned()).into()));
         }
     }
 }

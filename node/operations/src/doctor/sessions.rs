@@ -3,7 +3,7 @@
 use althing_calls::{SessionSummary, TurnLoss};
 use althing_failure::CallStep;
 
-use super::finding::{Finding, fine, wrong};
+use super::finding::{Finding, counted, fine, wrong};
 
 /// The turns that have a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,9 +48,9 @@ impl Sessions {
 
 /// A turn that was lost: its agent does not know any more what it was doing.
 fn lost(loss: &TurnLoss) -> Finding {
-    let TurnLoss { agent, task, why, may_restart } = loss;
+    let TurnLoss { agent, task, why, restart_until_ms } = loss;
     let what = format!("agent {agent:?} lost what it was doing in task {task} when this node ended: {why}");
-    if *may_restart {
+    if restart_until_ms.is_some() {
         return wrong("L4", what, "find the step that it is to go on from").then(CallStep::Restart(task.clone()));
     }
     let remedy = "send the message again; `session` in the file of an agent says whether its turns go on when their node ended. \
@@ -75,7 +75,9 @@ pub(super) fn judge(sessions: &Sessions, findings: &mut Vec<Finding>) {
     findings.extend(sessions.doubts.iter().map(told));
     findings.extend(sessions.lost.iter().map(lost));
     if sessions.doubts.is_empty() && sessions.count != 0 {
-        findings.push(fine("L4", format!("{} turns are journalled, and no call of them is in doubt", sessions.count)));
+        let (are, them) = if sessions.count == 1 { ("is", "it") } else { ("are", "them") };
+        let turns = counted(sessions.count, "turn");
+        findings.push(fine("L4", format!("{turns} {are} journalled, and no call of {them} is in doubt")));
     }
 }
 
@@ -102,13 +104,14 @@ mod tests {
 
     #[test]
     fn a_turn_that_was_lost_is_wrong_and_says_whether_it_may_go_on() {
-        let lost = |may_restart| {
+        let lost = |restart_until_ms| {
             let (agent, task, why) = ("clerk".to_owned(), "t-7".to_owned(), "VERSION_CHANGED: no".to_owned());
-            Sessions { lost: vec![TurnLoss { agent, task, why, may_restart }], ..Sessions::default() }
+            Sessions { lost: vec![TurnLoss { agent, task, why, restart_until_ms }], ..Sessions::default() }
         };
-        for may_restart in [true, false] {
-            let next: Option<althing_failure::Remedy> = may_restart.then(|| CallStep::Restart("t-7".to_owned()).into());
-            let found = findings(&lost(may_restart));
+        for restart_until_ms in [Some(1_700_000_000_000), None] {
+            let next: Option<althing_failure::Remedy> =
+                restart_until_ms.map(|_| CallStep::Restart("t-7".to_owned()).into());
+            let found = findings(&lost(restart_until_ms));
             let [one] = found.as_slice() else { panic!("{found:?}") };
             assert!(!one.fine && one.layer == "L4" && !one.remedy.is_empty(), "{one:?}");
             assert!(one.what.contains("\"clerk\"") && one.what.contains("task t-7 "), "{one:?}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use althing_node::Node;
 use althing_store::{Batch, Cause, Durability, StoreConfig, WriteError, free_bytes, mebibytes};
 
-use super::finding::{Finding, fine, note, wrong};
+use super::finding::{Finding, counted, fine, note, wrong};
 
 /// Whether data can be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,6 +69,11 @@ impl Storage {
     }
 }
 
+/// The number of agents, with the verb that fits it.
+fn running(agents: usize) -> String {
+    format!("{} {}", counted(agents, "agent"), if agents == 1 { "runs" } else { "run" })
+}
+
 /// Judges it; where nothing is wrong, together with the number of agents that run.
 pub(super) fn judge(storage: &Storage, agents: usize, findings: &mut Vec<Finding>) {
     if let Some(mode) = storage.loose {
@@ -95,7 +100,7 @@ pub(super) fn judge(storage: &Storage, agents: usize, findings: &mut Vec<Finding
     }
     let Some((free, reserve)) = storage.free else {
         if findings.len() == before {
-            findings.push(fine("L1", format!("{agents} agents run")));
+            findings.push(fine("L1", running(agents)));
         }
         return;
     };
@@ -107,7 +112,7 @@ pub(super) fn judge(storage: &Storage, agents: usize, findings: &mut Vec<Finding
             "free space on that disk; until then no task is accepted, and then all goes on by itself",
         ));
     } else if findings.len() == before {
-        let runs = format!("{agents} agents run, and the data directory can be written");
+        let runs = format!("{}, and the data directory can be written", running(agents));
         findings.push(if free < 2 * reserve {
             note(
                 "L1",

@@ -4,10 +4,11 @@
 use althing_calls::Candidate;
 use althing_calls::machine::tool_name::{NAME_MAX, plain};
 use althing_discovery::Discovery;
+use althing_execution::{AgentState, AgentStatus};
 use althing_td::listed_schema;
 use serde_json::Value;
 
-use super::finding::{Finding, note};
+use super::finding::{Finding, note, wrong};
 
 /// Tools of one agent that are described.
 const TOOLS_MAX: usize = 16;
@@ -16,6 +17,28 @@ const SHORTER: &str =
     "clients put up to 14 characters before a name, and models' APIs take 64: give the skill or the tool a shorter id";
 const MENDED: &str = "tell its author: a schema is one of JSON Schema 2020-12, of an object; arguments and results go through \
                       unchanged";
+
+/// What an owner does about a server that does not answer.
+const ANSWERING: &str = "check that its command speaks MCP on standard input and output, or that its address is one of \
+                         MCP: its tools are not there until it answers; it is asked again with each call";
+
+/// The tool servers of an agent that did not answer when they were asked last. What is not ready says that by itself.
+#[must_use]
+pub fn silent_servers(agent: &AgentStatus) -> Vec<String> {
+    if !matches!(agent.state, AgentState::Ready | AgentState::Degraded { .. }) {
+        return Vec::new();
+    }
+    agent.away.iter().map(|(server, why)| format!("its tool server {server} has not answered: {why}")).collect()
+}
+
+/// The agents that run, and what is said of servers of theirs that are silent.
+pub(super) fn silent(running: &[AgentStatus]) -> Vec<(String, String)> {
+    let of = |agent: &AgentStatus| {
+        let name = agent.name.clone();
+        silent_servers(agent).into_iter().map(move |what| (name.clone(), what))
+    };
+    running.iter().flat_map(of).collect()
+}
 
 /// The agents of this node, and what is to be noted of their tools.
 pub(super) fn all(discovery: &Discovery) -> Vec<(String, String)> {
@@ -51,8 +74,9 @@ pub fn tool_notes(known: &Candidate) -> Vec<String> {
     cut.chain(schemas).take(TOOLS_MAX).collect()
 }
 
-/// Notes it: the tools work.
-pub(super) fn judge(listed: &[(String, String)], findings: &mut Vec<Finding>) {
+/// Notes what is listed otherwise, as the tools work; a server that is silent is a fault.
+pub(super) fn judge(listed: &[(String, String)], silent: &[(String, String)], findings: &mut Vec<Finding>) {
+    findings.extend(silent.iter().map(|(agent, what)| wrong("L1", format!("agent {agent:?}: {what}"), ANSWERING)));
     findings.extend(listed.iter().map(|(agent, what)| {
         let remedy = if what.contains("schema of") { MENDED } else { SHORTER };
         note("L1", format!("agent {agent:?}: {what}"), remedy)

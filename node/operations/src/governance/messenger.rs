@@ -1,7 +1,6 @@
-//! The three ways to a person: a message to an address, a command of the owner's, and an agent.
+//! The three ways to a person: a message to an address, a command of the owner's, which is contained, and an agent.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,13 +9,13 @@ use althing_calls::{
     Asker, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal,
 };
 use althing_discovery::{Fetch, FetchError, Given, Limits, Method, SystemResolver, Url};
+use althing_execution::Host;
+use althing_execution::process::{Errand, ErrandError, asked_hosts, run_errand};
 use althing_governance::machine::delivery::Notice;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{Label, hex};
-use althing_td::ReachSpec;
+use althing_td::{ReachSpec, Sandbox};
 use serde_json::Value;
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
 
 use crate::secrets::{SecretError, Secrets};
 
@@ -46,22 +45,9 @@ pub enum DeliveryError {
     /// It was not taken.
     #[error("it answered {0}")]
     Status(u16),
-    /// The command cannot be run.
-    #[error("{program} cannot be run: {source}")]
-    Run {
-        /// Its first word.
-        program: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The command failed.
-    #[error("{program} ended with {status}")]
-    Exit {
-        /// Its first word.
-        program: String,
-        /// Its status, in words.
-        status: String,
-    },
+    /// The command cannot be run, or failed.
+    #[error(transparent)]
+    Command(#[from] ErrandError),
     /// It took too long.
     #[error("it took more than {} s", PATIENCE.as_secs())]
     Late,
@@ -75,13 +61,15 @@ pub struct Messenger {
     fetch: OnceLock<Fetch>,
     secrets: Option<Secrets>,
     calls: Calls,
+    /// What runs programs, contained.
+    host: Arc<Host>,
 }
 
 impl Messenger {
-    /// With the node's secrets, if it keeps any, and its calls.
+    /// With the node's secrets, if it keeps any, its calls, and what runs its programs.
     #[must_use]
-    pub fn new(data: Option<&Path>, calls: Calls) -> Messenger {
-        Messenger { fetch: OnceLock::new(), secrets: data.map(Secrets::of), calls }
+    pub fn new(data: Option<&Path>, calls: Calls, host: Arc<Host>) -> Messenger {
+        Messenger { fetch: OnceLock::new(), secrets: data.map(Secrets::of), calls, host }
     }
 
     /// The client, which is made for the first message to an address.
@@ -103,7 +91,7 @@ impl Messenger {
         let sent = async {
             match &notice.way {
                 ReachSpec::Url { url, secret } => self.post(url, secret.as_deref(), body).await,
-                ReachSpec::Command(words) => run(words, body).await,
+                ReachSpec::Command { command, sandbox } => self.run(command, sandbox, body).await,
                 ReachSpec::Agent(name) => self.tell(name, notice, body).await,
             }
         };
@@ -113,13 +101,7 @@ impl Messenger {
     /// To an address that the owner wrote; redirects are not followed.
     async fn post(&self, url: &str, secret: Option<&str>, body: &Value) -> Result<(), DeliveryError> {
         let url = Url::parse(url).map_err(|_| DeliveryError::Address)?;
-        let token = match (secret, &self.secrets) {
-            (None, _) => None,
-            (Some(name), None) => return Err(DeliveryError::NoSecret(name.to_owned())),
-            (Some(name), Some(secrets)) => {
-                Some(secrets.read(name)?.ok_or_else(|| DeliveryError::NoSecret(name.to_owned()))?)
-            }
-        };
+        let token = secret.map(|name| self.secret(name)).transpose()?;
         let limits = Limits { bytes: ANSWER_BYTES_MAX, time: PATIENCE };
         let sent = ("application/json", body.to_string().into_bytes());
         let token = token.as_deref().map(str::trim);
@@ -128,6 +110,26 @@ impl Messenger {
             200..300 => Ok(()),
             status => Err(DeliveryError::Status(status)),
         }
+    }
+
+    /// The node's secret of that name.
+    fn secret(&self, name: &str) -> Result<String, DeliveryError> {
+        let none = || DeliveryError::NoSecret(name.to_owned());
+        self.secrets.as_ref().ok_or_else(none)?.read(name)?.ok_or_else(none)
+    }
+
+    /// By a command of the owner's, which is contained as the file of people says, with the message on its standard input.
+    async fn run(&self, command: &[String], sandbox: &Sandbox, body: &Value) -> Result<(), DeliveryError> {
+        let variable = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+        let errand = Errand {
+            command: command.to_vec(),
+            environment: ENVIRONMENT.into_iter().filter_map(variable).collect(),
+            sandbox: sandbox.clone(),
+            asked: asked_hosts(sandbox, |name| self.secret(name))?,
+            input: format!("{body}\n").into_bytes(),
+        };
+        // One that takes too long ends with the wait for it.
+        Ok(run_errand(errand, &self.host.process).await?)
     }
 
     /// To an agent that this node's owner may call.
@@ -159,32 +161,6 @@ impl Messenger {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Runs a command of the owner's, with the rights of the node and the message on its standard input.
-async fn run(words: &[String], body: &Value) -> Result<(), DeliveryError> {
-    let Some((program, arguments)) = words.split_first() else { return Err(DeliveryError::Address) };
-    let failed = |source| DeliveryError::Run { program: program.clone(), source };
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear();
-    command.envs(ENVIRONMENT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // One that takes too long ends with the wait for it.
-    command.kill_on_drop(true);
-    let mut child = command.spawn().map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        match stdin.write_all(format!("{body}\n").as_bytes()).await {
-            Ok(()) => {}
-            // One that reads nothing may know enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    let status = child.wait().await.map_err(failed)?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(DeliveryError::Exit { program: program.clone(), status: status.to_string() })
 }
 
 #[cfg(test)]

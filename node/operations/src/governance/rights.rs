@@ -14,7 +14,9 @@ use crate::operations::Operations;
 pub struct ActionRight {
     /// Which agent.
     pub agent: AgentRef,
-    /// `permit`, `ask` or `deny`.
+    /// The person who answers for it.
+    pub accountable: String,
+    /// `permit`, `ask`, `deny`, or `depends` where the policies in force decide by its arguments.
     pub answer: &'static str,
     /// The rule that says so, in words.
     pub why: String,
@@ -30,10 +32,11 @@ pub fn rights(node: &Operations, tool: &str) -> Result<Vec<ActionRight>, NodeErr
     let right = |file: &AgentFile| {
         let agent = AgentRef::new(node.owner().id(), &file.name, &file.version).ok()?;
         let (answer, why) = of_contract(file, &agent, tool);
-        Some(match answer {
-            Permission::Denied => ActionRight { agent, answer: "deny", why },
-            Permission::Allowed | Permission::Ask => by_policies(node, agent, tool, (answer, why)),
-        })
+        let (answer, why) = match answer {
+            Permission::Denied => ("deny", why),
+            Permission::Allowed | Permission::Ask => by_policies(node, &agent, tool, (answer, why)),
+        };
+        Some(ActionRight { agent, accountable: node.governance.people().owner().to_owned(), answer, why })
     };
     Ok(stored.iter().filter_map(|added| right(&added.file)).collect())
 }
@@ -52,20 +55,30 @@ fn of_contract(file: &AgentFile, agent: &AgentRef, tool: &str) -> (Permission, S
 }
 
 /// The same, where policies have a say too: the stricter of both counts.
-fn by_policies(node: &Operations, agent: AgentRef, tool: &str, (contract, why): (Permission, String)) -> ActionRight {
-    let asks = contract == Permission::Ask;
-    let own = |why: String, agent: AgentRef| ActionRight { agent, answer: if asks { "ask" } else { "permit" }, why };
+fn by_policies(
+    node: &Operations,
+    agent: &AgentRef,
+    tool: &str,
+    (contract, why): (Permission, String),
+) -> (&'static str, String) {
+    let own = if contract == Permission::Ask { "ask" } else { "permit" };
     if node.governance.policy().digest.is_none() {
-        return own(why, agent);
+        return (own, why);
     }
-    let explained = explain_policy(&node.governance, request(&agent, tool));
-    let said = match explained {
-        Ok(explanation) => words(&explanation),
+    match explain_policy(&node.governance, request(agent, tool)) {
+        Ok(explanation) => joined((own, why), &explanation),
         Err(error) => ("deny", error.to_string()),
-    };
-    match said {
-        ("permit", _) => own(why, agent),
-        (answer, why) => ActionRight { agent, answer, why },
+    }
+}
+
+/// The stricter of what the contract and the policies say.
+fn joined((own, why): (&'static str, String), explanation: &Explanation) -> (&'static str, String) {
+    if explanation.verdict.goes_by_arguments() {
+        return ("depends", format!("{why}; the policies in force decide by the arguments of each call"));
+    }
+    match words(explanation) {
+        ("permit", _) => (own, why),
+        stricter => stricter,
     }
 }
 
@@ -99,6 +112,9 @@ fn words(explanation: &Explanation) -> (&'static str, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use althing_governance::trials::{Answer, EvaluationError, Verdict};
     use althing_protocol::PublisherId;
     use serde_json::json;
 
@@ -126,6 +142,21 @@ mod tests {
         assert_eq!(of(json!({ "class": class, "capabilities": ["shop/*"] })), Permission::Allowed);
         let asks = json!({ "consent_for": ["shop/order"] });
         assert_eq!(of(json!({ "class": class, "capabilities": ["shop/*"], "security": asks })), Permission::Ask);
+    }
+
+    #[test]
+    fn what_policies_cannot_say_without_arguments_is_no_denial() {
+        let said = |answer: Answer, errors: Vec<EvaluationError>| {
+            let verdict = Verdict { answer, policies: BTreeSet::new(), errors };
+            let explanation = Explanation { verdict, reasons: Vec::new(), rule: "No permit applies." };
+            joined(("ask", "the contract".to_owned()), &explanation)
+        };
+        let missing = EvaluationError::Arguments { why: "input.run is missing".to_owned() };
+        let (answer, why) = said(Answer::Deny, vec![missing]);
+        assert!(answer == "depends" && why.starts_with("the contract; "), "{answer}: {why}");
+        assert_eq!(said(Answer::Deny, vec![EvaluationError::Entity { name: "x".to_owned() }]).0, "deny");
+        assert_eq!(said(Answer::Deny, Vec::new()).0, "deny");
+        assert_eq!(said(Answer::Permit, Vec::new()), ("ask", "the contract".to_owned()));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! they are revoked, for everybody.
 
 use althing_discovery::Query;
-use althing_governance::{OwnerChange, records};
+use althing_governance::{OwnerChange, questions_of, records};
 use althing_node::{NameHolder, Node, NodeError, end_revoked};
 use althing_protocol::object::{OrderSubject, OrderWord};
-use althing_protocol::{AgentId, PublicKey};
+use althing_protocol::{AgentId, AgentRef, PublicKey};
 
 /// What is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,20 +25,23 @@ pub struct StopReport {
     pub is_known: bool,
     /// The owner's other nodes that are connected, and why they did not hear of it, if they did not.
     pub nodes: Vec<(PublicKey, Result<(), String>)>,
+    /// How many questions waited on this node about what is stopped; they are over.
+    pub questions: usize,
 }
 
 /// Stops an agent of the owner, or all of them; nobody may call what is revoked. What was revoked before stays so. It runs again once it
 /// is added again.
 ///
 /// # Errors
-/// [`NodeError::NoAgent`] for another owner's, and those of the order.
+/// [`NodeError::NoAgent`] for another owner's, and for one that nobody can have: no node that is known has it, no other node of the owner
+/// is known, and it is neither to be revoked nor stopped already; and those of the order.
 pub async fn stop(node: &Node, target: &StopTarget, revoke: bool) -> Result<StopReport, NodeError> {
     let owner = node.owner();
     let wanted = if revoke { OrderWord::Revoke } else { OrderWord::Stop };
-    let (subject, word, is_known) = match target {
+    let (subject, word, is_known, stopped) = match target {
         StopTarget::All => {
             let word = wanted.max(node.orders.word_of_all());
-            (OrderSubject::AllAgents(word), word, true)
+            (OrderSubject::AllAgents(word), word, true, None)
         }
         StopTarget::Agent(text) => {
             let agent = match text.parse::<AgentId>() {
@@ -47,7 +50,15 @@ pub async fn stop(node: &Node, target: &StopTarget, revoke: bool) -> Result<Stop
                 Err(_) => AgentId::new(owner.id(), text)?,
             };
             let word = wanted.max(node.orders.word_of(&agent));
-            (OrderSubject::Agent(agent.name().to_owned(), word), word, is_known(node, &agent)?)
+            let is_known = is_known(node, &agent)?;
+            // A revocation is for the nodes of others too, of which nobody knows all.
+            let may_exist = is_known || revoke || node.orders.word_of(&agent) != OrderWord::Lift || has_others(node);
+            if !may_exist {
+                return Err(NodeError::NoAgent(text.clone()));
+            }
+            let subject = OrderSubject::Agent(agent.name().to_owned(), word);
+            // All of its versions.
+            (subject, word, is_known, Some(AgentRef { id: agent, version: "".into() }))
         }
     };
     let what = if revoke { "revoking" } else { "stopping" };
@@ -55,13 +66,18 @@ pub async fn stop(node: &Node, target: &StopTarget, revoke: bool) -> Result<Stop
         StopTarget::All => "all agents",
         StopTarget::Agent(agent) => agent,
     };
-    let change = OwnerChange { what, agent: None, before: "", after };
+    let change = OwnerChange { what, agent: stopped.as_ref(), before: "", after };
+    let is_stopped = |agent: &AgentId| match &stopped {
+        Some(one) => *agent == one.id,
+        None => agent.publisher() == owner.id(),
+    };
+    let questions = questions_of(&node.governance, is_stopped);
     // What is stopped must stop, also where nothing can be recorded.
     records::change_in_any_case(&node.governance, change).await;
     let report = node.orders.give(subject, &owner).await?;
     // Their turns end before this is answered; no effect of theirs was permitted since the order was given.
     end_revoked(&node.agents).await;
-    Ok(StopReport { word, is_known, nodes: report.nodes })
+    Ok(StopReport { word, is_known, nodes: report.nodes, questions })
 }
 
 /// Whether this node has an agent, or has heard of a node that does.
@@ -71,4 +87,40 @@ fn is_known(node: &Node, agent: &AgentId) -> Result<bool, NodeError> {
     }
     let (all, _) = node.discovery.find(&Query::default());
     Ok(all.iter().any(|found| found.candidate.verified.agent == *agent))
+}
+
+/// Whether another node of the owner is connected, or remembered: it may have agents of which nothing was heard here.
+fn has_others(node: &Node) -> bool {
+    let owner = node.owner().id();
+    let connected = node.communication.network().connected();
+    // What is remembered as near may be one that is trusted only: then one order too many is given.
+    connected.into_iter().any(|peer| node.communication.owner(peer) == Some(owner))
+        || node.discovery.remembered().near > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{program, started};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_name_that_nobody_has_is_not_stopped() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let (node, _owner) = started(folder.path()).await;
+        node.agents.add(program("clerk", false), folder.path(), None, true).await.expect("it is added");
+        let named = |name: &str| StopTarget::Agent(name.to_owned());
+        let id = AgentId::new(node.owner().id(), "clerck").expect("a name");
+        for name in ["clerck", id.to_string().as_str()] {
+            let none = stop(&node, &named(name), false).await;
+            assert!(matches!(&none, Err(NodeError::NoAgent(_))), "{name}: {none:?}");
+        }
+        assert_eq!(node.orders.word_of(&id), OrderWord::Lift, "nothing was ordered");
+        assert!(stop(&node, &named("clerk"), false).await.expect("it is there").is_known);
+        // Others may have what is revoked; and what was, may be stopped once more.
+        for revoke in [true, false] {
+            let report = stop(&node, &named("clerck"), revoke).await.expect("it is ordered");
+            assert_eq!((report.word, report.is_known), (OrderWord::Revoke, false));
+        }
+        node.shut_down().await;
+    }
 }

@@ -135,6 +135,17 @@ pub enum RegistriesError {
         "the newer release of {0:?} is an agent where a workflow was, or the other way round: remove it, and install it anew"
     )]
     BecameOther(String),
+    /// What was installed cannot follow its publisher by rollouts.
+    #[error("newer releases of {name:?} cannot come by rollouts: {why}")]
+    NoRollouts {
+        /// Its name here.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The agent is not the one that was installed any more.
+    #[error("what runs as {0:?} is another file than the one that was installed")]
+    OtherFile(String),
     /// Something here has the name.
     #[error("something that was installed here has the name {0:?}")]
     NameTaken(String),
@@ -410,12 +421,13 @@ impl RegistriesError {
     pub fn kind(&self) -> Kind {
         match self {
             RegistriesError::Node(error) => error.kind(),
+            RegistriesError::Registry(error) => kind_of(error),
             RegistriesError::Key(_)
             | RegistriesError::Witnesses(_)
-            | RegistriesError::Registry(RegistryError::Address(_) | RegistryError::Clear { .. })
             | RegistriesError::Several(_)
             | RegistriesError::File(_)
             | RegistriesError::FilesOfWorkflow(_)
+            | RegistriesError::NoRollouts { .. }
             | RegistriesError::SeveralInstalled(_)
             | RegistriesError::ContractApart
             | RegistriesError::Role
@@ -432,7 +444,6 @@ impl RegistriesError {
             | RegistriesError::Organisation(_)
             | RegistriesError::Identity(_) => Kind::Invalid,
             RegistriesError::None
-            | RegistriesError::Registry(RegistryError::Refused { status: 404, .. })
             | RegistriesError::Unknown(..)
             | RegistriesError::NoReceipt { .. }
             | RegistriesError::NoMatch { .. }
@@ -449,6 +460,7 @@ impl RegistriesError {
             | RegistriesError::OtherKind { .. }
             | RegistriesError::NameTaken(_)
             | RegistriesError::BecameOther(_)
+            | RegistriesError::OtherFile(_)
             | RegistriesError::FullOfWorkflows(_)
             | RegistriesError::Staged { .. }
             | RegistriesError::Young { .. }
@@ -456,23 +468,7 @@ impl RegistriesError {
             | RegistriesError::NotAttested { .. }
             | RegistriesError::Changed
             | RegistriesError::OtherContent { .. }
-            | RegistriesError::VersionTaken { .. }
-            | RegistriesError::Registry(
-                RegistryError::Refused { .. }
-                | RegistryError::Forked { .. }
-                | RegistryError::WentBack { .. }
-                | RegistryError::Hides { .. }
-                | RegistryError::Withholds(_)
-                | RegistryError::Entries
-                | RegistryError::OtherStatement(_)
-                | RegistryError::Name(_)
-                | RegistryError::NotApproved { .. }
-                | RegistryError::Checkpoint(_)
-                | RegistryError::Release(_)
-                | RegistryError::Receipt { .. }
-                | RegistryError::Bundle,
-            ) => Kind::Refused,
-            RegistriesError::Registry(RegistryError::Unreachable { .. }) => Kind::Unreachable,
+            | RegistriesError::VersionTaken { .. } => Kind::Refused,
             _ => Kind::Failed,
         }
     }
@@ -501,10 +497,34 @@ impl RegistriesError {
             RegistriesError::Young { min, .. } => RegistryStep::WaitOrTrust { hours: *min },
             RegistriesError::Uncontained { .. } => RegistryStep::AllowUncontained,
             RegistriesError::NotInstalled(..) => RegistryStep::ListInstalled,
+            RegistriesError::OtherFile(name) => RegistryStep::ReplaceFile(name.clone()),
             RegistriesError::Holder(error) => return error.remedy(),
             _ => return None,
         };
         Some(step.into())
+    }
+}
+
+/// What kind of failure it is that a registry cannot be used, or is not believed.
+fn kind_of(error: &RegistryError) -> Kind {
+    match error {
+        RegistryError::Address(_) | RegistryError::Clear { .. } => Kind::Invalid,
+        RegistryError::Refused { status: 404, .. } => Kind::NotFound,
+        RegistryError::Refused { .. }
+        | RegistryError::Forked { .. }
+        | RegistryError::WentBack { .. }
+        | RegistryError::Hides { .. }
+        | RegistryError::Withholds(_)
+        | RegistryError::Entries
+        | RegistryError::OtherStatement(_)
+        | RegistryError::Name(_)
+        | RegistryError::NotApproved { .. }
+        | RegistryError::Checkpoint(_)
+        | RegistryError::Release(_)
+        | RegistryError::Receipt { .. }
+        | RegistryError::Bundle => Kind::Refused,
+        RegistryError::Unreachable { .. } => Kind::Unreachable,
+        _ => Kind::Failed,
     }
 }
 

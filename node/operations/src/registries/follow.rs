@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use althing_node::revocations::RevokedRow;
+use althing_node::revocations::{InstalledRow, RevokedRow};
 use althing_node::{Agents, end_revoked};
 use althing_protocol::AgentId;
 use althing_protocol::registry::{Standing, Version};
@@ -124,6 +124,7 @@ impl Following<'_> {
             }
         }
         self.asked(at, if more { next } else { size }).await?;
+        self.0.inventory.tell();
         // A page that leads nowhere is not asked for again at once.
         Ok(Heard { news, more: more && next > row.revoked_from })
     }
@@ -135,25 +136,24 @@ impl Following<'_> {
 
     /// Whether an agent or a workflow was installed from a registry.
     fn has_installed(&self, at: &str) -> bool {
-        let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
-        agents.values().chain(workflows.values()).any(|installed| installed.registry == at)
+        !self.0.inventory.of_registry(at).is_empty()
     }
 
     /// Asks for the standing of what was installed from a registry, which may not have been shown when it was revoked; whether
     /// something was.
     async fn look_again(&self, at: &str) -> Result<bool, RegistriesError> {
         let mut news = false;
-        if !self.has_installed(at) {
+        let installed = self.0.inventory.of_registry(at);
+        if installed.is_empty() {
             return Ok(news);
         }
         let client = self.0.organising().visitor(&self.0.client(at)?).await;
-        let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
-        for one in agents.values().chain(workflows.values()).filter(|installed| installed.registry == at) {
-            let asked = ListedRevocation { entry: 0, agent: one.agent.clone(), version: one.version.clone() };
+        for InstalledRow { agent, version, .. } in installed {
+            let asked = ListedRevocation { entry: 0, agent, version };
             match self.hear(at, &client, &asked).await {
                 Ok(new) => news |= new,
                 Err(error) => {
-                    tracing::debug!(registry = at, agent = one.agent, %error, "what was installed is not shown");
+                    tracing::debug!(registry = at, agent = asked.agent, %error, "what was installed is not shown");
                 }
             }
         }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use althing_governance::{Act, admit};
-use althing_node::revocations::{InstalledRow, remove_folder};
+use althing_node::revocations::{InstalledRow, UpdateRule, remove_folder};
 use althing_node::{Agents, NodeError};
 use althing_protocol::registry::{BundleFiles, Standing, VerifiedRelease, Version};
-use althing_protocol::{AgentId, CallerId, Digest, PublisherId, near};
+use althing_protocol::{AgentId, CallerId, Digest, PublisherId};
 use althing_registry_client::{
     ListedVersion, Reference, RegistryClient, RegistryError, Resolved, check_approved, chosen, passed_over,
 };
@@ -15,6 +15,7 @@ use althing_td::{AgentFile, AsksAs, Callers, SharedFile, ToolTerms, uncontained}
 use super::attesting::twins;
 use super::contents::{file_name, of_release};
 use super::holder::check_holder;
+use super::inventory::check_rule;
 use super::requirement::AttestedRow;
 use super::{Registries, RegistriesError};
 
@@ -39,6 +40,8 @@ pub struct Installation {
     pub publisher: Option<PublisherId>,
     /// Which registry; the only one if none is named.
     pub registry: Option<String>,
+    /// How newer releases come.
+    pub update: UpdateRule,
 }
 
 /// What an update may bring.
@@ -114,6 +117,8 @@ pub struct Offer {
     pub name: String,
     /// The agent file, as it would be added here; or the workflow file.
     pub file: SharedFile,
+    /// How newer releases come.
+    pub update: UpdateRule,
     bundle: BundleFiles,
 }
 
@@ -152,6 +157,42 @@ fn settle(file: &mut AgentFile, name: &str, callers: &Callers) {
     file.profiles.retain(|_, terms| terms.is_said());
 }
 
+/// The version that a range chooses, and why it did not choose higher ones; or the version that it names.
+async fn version_in(
+    range: &str,
+    at: &str,
+    client: &RegistryClient,
+    agent: &AgentId,
+) -> Result<(Version, Vec<String>), RegistriesError> {
+    // An exact version is there even if it was yanked.
+    if let Ok(version) = range.parse() {
+        return Ok((version, Vec::new()));
+    }
+    let wanted = range.parse().map_err(|_| RegistriesError::Range(range.to_owned()))?;
+    let listed: Vec<ListedVersion> = client.versions(agent).await?;
+    let version = chosen(&listed, &wanted);
+    let passed_over = passed_over(&listed, &wanted, version.as_ref());
+    match version {
+        Some(version) => Ok((version, passed_over)),
+        None => {
+            let (at, agent, range) = (at.to_owned(), agent.clone(), range.to_owned());
+            Err(RegistriesError::NoMatch { at, agent: Box::new(agent), range, passed_over })
+        }
+    }
+}
+
+/// The files of a release.
+async fn unpack(
+    client: &RegistryClient,
+    agent: &AgentId,
+    version: &Version,
+    verified: &VerifiedRelease,
+) -> Result<BundleFiles, RegistriesError> {
+    let missing = || RegistriesError::NoBundle { agent: agent.clone(), version: version.clone() };
+    let wanted = verified.release.body.bundle.ok_or_else(missing)?;
+    Ok(BundleFiles::decode(&client.bundle(agent, version, wanted).await?)?)
+}
+
 /// Installs what others published.
 pub struct Installing<'a>(pub(super) &'a Registries);
 
@@ -187,7 +228,7 @@ impl Installing<'_> {
     ) -> Result<Offer, RegistriesError> {
         let (agent, range, named) = self.agreed(at, &client, wanted).await?;
         let range = range.as_str();
-        let (version, passed_over) = self.version(at, &client, &agent, range).await?;
+        let (version, passed_over) = version_in(range, at, &client, &agent).await?;
         let verified = self.0.release(&client, &agent, &version).await?;
         self.0.accept(at, &client, verified.checkpoint.clone()).await?;
         if verified.standing == Standing::Revoked {
@@ -210,7 +251,7 @@ impl Installing<'_> {
             let (hours, min) = (age_ms / HOUR_MS, AGE_MIN_MS / HOUR_MS);
             return Err(RegistriesError::Young { agent, version, hours, min });
         }
-        let bundle = self.unpack(&client, &agent, &version, &verified).await?;
+        let bundle = unpack(&client, &agent, &version, &verified).await?;
         let mut file = of_release(&bundle, (&agent, &version), &verified.description.body.td)?;
         let name = wanted.name.clone().unwrap_or_else(|| agent.name().to_owned());
         match &mut file {
@@ -223,6 +264,7 @@ impl Installing<'_> {
             // It has neither rights nor callers: what runs it is a group of this node, with agents of the group's members.
             SharedFile::Workflow(_) => drop(AgentId::new(agent.publisher(), &name)?),
         }
+        check_rule(wanted.update, (&name, range), matches!(file, SharedFile::Agent(_)))?;
         let (digest, twins) = (verified.release.digest(), twins(&client, &agent).await);
         let VerifiedRelease { standing, reason, accepted_ms: at_ms, .. } = verified;
         let (range, registry, named) = (range.to_owned(), at.to_owned(), named.map(NamedBy::of));
@@ -242,6 +284,7 @@ impl Installing<'_> {
             twins,
             name,
             file,
+            update: wanted.update,
             bundle,
         })
     }
@@ -251,9 +294,9 @@ impl Installing<'_> {
         let meant = self.meant(at, client, &wanted.reference).await?;
         let (agent, _, named) = &meant;
         let name = named.as_ref().map_or_else(|| agent.to_string(), |named| NamedBy::of(named.clone()).name);
-        let (agents, workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
-        let by_name = agents.iter().chain(&workflows).filter(|(_, row)| row.named.as_ref() == Some(&name));
-        let before = by_name.map(|(here, row)| (here.as_str(), row.agent.as_str()));
+        let by_name = self.0.inventory.all().filter(|(_, row)| row.named.as_ref() == Some(&name));
+        let installed: Vec<(String, InstalledRow)> = by_name.collect();
+        let before = installed.iter().map(|(here, row)| (here.as_str(), row.agent.as_str()));
         check_holder(&name, agent.publisher(), wanted.publisher, before)?;
         Ok(meant)
     }
@@ -276,43 +319,6 @@ impl Installing<'_> {
         Ok((resolved.name.agent.clone(), name.range, Some(resolved)))
     }
 
-    /// The version that a range chooses, and why it did not choose higher ones; or the version that it names.
-    async fn version(
-        &self,
-        at: &str,
-        client: &RegistryClient,
-        agent: &AgentId,
-        range: &str,
-    ) -> Result<(Version, Vec<String>), RegistriesError> {
-        // An exact version is there even if it was yanked.
-        if let Ok(version) = range.parse() {
-            return Ok((version, Vec::new()));
-        }
-        let wanted = range.parse().map_err(|_| RegistriesError::Range(range.to_owned()))?;
-        let listed: Vec<ListedVersion> = client.versions(agent).await?;
-        let version = chosen(&listed, &wanted);
-        let passed_over = passed_over(&listed, &wanted, version.as_ref());
-        match version {
-            Some(version) => Ok((version, passed_over)),
-            None => {
-                let (at, agent, range) = (at.to_owned(), agent.clone(), range.to_owned());
-                Err(RegistriesError::NoMatch { at, agent: Box::new(agent), range, passed_over })
-            }
-        }
-    }
-
-    async fn unpack(
-        &self,
-        client: &RegistryClient,
-        agent: &AgentId,
-        version: &Version,
-        verified: &VerifiedRelease,
-    ) -> Result<BundleFiles, RegistriesError> {
-        let missing = || RegistriesError::NoBundle { agent: agent.clone(), version: version.clone() };
-        let wanted = verified.release.body.bundle.ok_or_else(missing)?;
-        Ok(BundleFiles::decode(&client.bundle(agent, version, wanted).await?)?)
-    }
-
     /// Adds the agent of an offer as an agent of this node's owner, and gives its id; or keeps the workflow, which has none.
     ///
     /// # Errors
@@ -323,7 +329,7 @@ impl Installing<'_> {
         data: Option<&Path>,
         offer: &Offer,
     ) -> Result<Option<AgentId>, RegistriesError> {
-        let (name, _installing) = (&offer.name, self.0.installing.lock().await);
+        let (name, _installing) = (&offer.name, self.0.inventory.lock().await);
         offer.admitted(agents).await?;
         let SharedFile::Agent(file) = &offer.file else {
             self.0.workflows().install(agents, data, offer).await?;
@@ -355,7 +361,7 @@ impl Installing<'_> {
         UpdateTerms { young, uncontained, publisher }: UpdateTerms,
         trusts: impl Fn(CallerId) -> bool,
     ) -> Result<Offer, RegistriesError> {
-        let (row, is_agent) = self.installed(name)?;
+        let (row, is_agent) = self.0.inventory.of(name)?;
         let wanted = Installation {
             reference: format!("{}@{}", row.named.as_ref().unwrap_or(&row.agent), row.range),
             name: Some(name.to_owned()),
@@ -364,6 +370,7 @@ impl Installing<'_> {
             uncontained,
             publisher,
             registry: Some(row.registry),
+            update: row.update,
         };
         let offer = self.look(&wanted, trusts).await?;
         match (is_agent, &offer.file) {
@@ -383,9 +390,9 @@ impl Installing<'_> {
         data: Option<&Path>,
         offer: &Offer,
     ) -> Result<Option<AgentId>, RegistriesError> {
-        let (name, _installing) = (&offer.name, self.0.installing.lock().await);
+        let (name, _installing) = (&offer.name, self.0.inventory.lock().await);
         offer.admitted(agents).await?;
-        let (before, is_agent) = self.installed(name)?;
+        let (before, is_agent) = self.0.inventory.of(name)?;
         let file = match &offer.file {
             SharedFile::Agent(file) if is_agent => file.as_ref().clone(),
             SharedFile::Workflow(_) if !is_agent => {
@@ -398,38 +405,17 @@ impl Installing<'_> {
         self.0.revocations.set_installed(name, Some(offer.row(&folder))).await?;
         match agents.replace(file, &folder, None).await {
             Ok(id) => {
-                if before.folder != folder {
-                    remove_folder(&before.folder);
-                }
+                before.folders().filter(|other| **other != folder).for_each(|other| remove_folder(other));
                 Ok(Some(id))
             }
             Err(error) => {
-                if before.folder != folder {
+                if !before.folders().any(|other| *other == folder) {
                     remove_folder(&folder);
                 }
                 self.0.revocations.set_installed(name, Some(before)).await?;
                 Err(error.into())
             }
         }
-    }
-
-    /// From where what has that name was installed, and whether it is an agent.
-    pub(super) fn installed(&self, name: &str) -> Result<(InstalledRow, bool), RegistriesError> {
-        let (mut agents, mut workflows) = (self.0.revocations.installed(), self.0.revocations.workflows());
-        let agent = agents.remove(name).map(|row| (row, true));
-        let found = agent.or_else(|| Some((workflows.remove(name)?, false)));
-        found.ok_or_else(|| {
-            let hint = near::hint(name, agents.keys().chain(workflows.keys()).map(String::as_str));
-            RegistriesError::NotInstalled(name.to_owned(), hint)
-        })
-    }
-
-    /// The publisher's agent and the version of what has that name, as it is installed.
-    ///
-    /// # Errors
-    /// [`RegistriesError::NotInstalled`].
-    pub fn release_of(&self, name: &str) -> Result<(String, String), RegistriesError> {
-        self.installed(name).map(|(row, _)| (row.agent, row.version))
     }
 }
 
@@ -438,7 +424,7 @@ impl Offer {
     ///
     /// # Errors
     /// [`NodeError::Forbidden`].
-    async fn admitted(&self, agents: &Agents) -> Result<(), NodeError> {
+    pub(crate) async fn admitted(&self, agents: &Agents) -> Result<(), NodeError> {
         let version = self.version.to_string();
         let act = Act::Install { release: &self.agent, version: &version, registry: &self.registry };
         Ok(admit(&agents.governance, &act).await?)
@@ -448,7 +434,7 @@ impl Offer {
     ///
     /// # Errors
     /// [`RegistriesError::Write`].
-    pub(super) fn write_files(&self, data: &Path) -> Result<PathBuf, RegistriesError> {
+    pub(crate) fn write_files(&self, data: &Path) -> Result<PathBuf, RegistriesError> {
         let id: String = self.digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let folder = data.join("installed").join(format!("{}-{id}", self.name));
         let failed = |path: &Path| {
@@ -475,6 +461,8 @@ impl Offer {
             named: self.named.as_ref().map(|named| named.name.clone()),
             registry: self.registry.clone(),
             folder: folder.to_owned(),
+            update: self.update,
+            ..InstalledRow::default()
         }
     }
 }

@@ -8,8 +8,10 @@ mod build;
 mod contents;
 mod error;
 mod follow;
+mod held;
 mod holder;
 mod install;
+mod inventory;
 mod organisation;
 mod outdated;
 mod portable;
@@ -47,8 +49,10 @@ pub use attesting::{Attested, Attesting, Claim, ShownRelease};
 pub use build::{BuildStage, BuiltStage};
 pub use error::RegistriesError;
 pub(crate) use follow::Following;
+pub use held::HeldRelease;
 pub use holder::HolderError;
 pub use install::{Installation, Installing, NamedBy, Offer, UpdateTerms};
+pub use inventory::Inventory;
 pub use organisation::{MemberRow, ORGANISATIONS, OrganisationRow, Organising, Proof, WatchedLog};
 pub use outdated::Outdated;
 pub use publishing::{Mark, Publication, Published, Publishing};
@@ -71,6 +75,7 @@ pub struct Registries {
     store: Arc<dyn Store>,
     identity: Arc<Identity>,
     revocations: Arc<Revocations>,
+    inventory: Inventory,
     /// The proofs that logs have what the owner sent.
     receipts: Receipts,
     /// What must be attested of releases before they are installed.
@@ -79,8 +84,6 @@ pub struct Registries {
     known: Mutex<BTreeMap<String, RegistryRow>>,
     /// Held while what is known of one changes.
     changing: tokio::sync::Mutex<()>,
-    /// Held while an agent is installed or updated.
-    installing: tokio::sync::Mutex<()>,
     /// Told when a registry is added.
     added: tokio::sync::Notify,
     events: Events,
@@ -95,17 +98,18 @@ impl Registries {
     ) -> Registries {
         let (store, identity, revocations) = (node.store.clone(), node.identity.clone(), node.revocations.clone());
         let receipts = Receipts::new(store.clone());
-        let (fetch, changing, installing, added) = Default::default();
+        let inventory = Inventory::new(revocations.clone());
+        let (fetch, changing, added) = Default::default();
         Registries {
             store,
             identity,
             revocations,
+            inventory,
             receipts,
             requirements,
             fetch,
             known: Mutex::new(followed),
             changing,
-            installing,
             added,
             events: node.events.clone(),
         }
@@ -233,7 +237,8 @@ impl Registries {
                 Err(error) => Err(error.to_string()),
             };
             let entries = shown.map(|checkpoint| checkpoint.head.size);
-            RegistryHealth { at, forked: row.forked.is_some(), entries, seen }
+            let held = self.inventory.held_of(&at);
+            RegistryHealth { at, forked: row.forked.is_some(), entries, seen, held }
         });
         futures::future::join_all(asked).await
     }
@@ -279,6 +284,12 @@ impl Registries {
     #[must_use]
     pub fn things(&self) -> ReleasedThings<'_> {
         ReleasedThings(self)
+    }
+
+    /// What was installed from registries, and how newer releases of it come.
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
     }
 
     /// What is installed from registries.

@@ -27,6 +27,8 @@ pub struct Outdated {
     pub quarantined: Option<String>,
     /// The agent that the name leads to now by which it was installed, if that is another publisher's: no update takes it unasked.
     pub passed_to: Option<AgentId>,
+    /// The newer release that the node does not try by itself, and why, where it follows its publisher by rollouts.
+    pub held: Option<String>,
 }
 
 /// What a registry lists of what was installed.
@@ -43,7 +45,7 @@ impl Installing<'_> {
     /// What was installed, agents and workflows, and what their registries have now.
     pub async fn outdated(&self) -> Vec<Outdated> {
         let mut all = Vec::new();
-        for (name, from) in self.0.revocations.installed().into_iter().chain(self.0.revocations.workflows()) {
+        for (name, from) in self.0.inventory.all() {
             let newest = self.newest(&from).await;
             let passed_to = self.passed_to(&from).await;
             all.push(Outdated { passed_to, ..self.to_outdated(name, from, newest) });
@@ -73,7 +75,7 @@ impl Installing<'_> {
     /// # Errors
     /// [`RegistriesError::NotInstalled`].
     pub async fn kept(&self, name: &str) -> Result<Option<Outdated>, RegistriesError> {
-        let (from, _) = self.installed(name)?;
+        let (from, _) = self.0.inventory.of(name)?;
         // Whoever looks for the update is told what is wrong.
         let Ok(newest) = self.newest(&from).await else { return Ok(None) };
         let taken_back = newest.lower || newest.yanked.is_some() || newest.quarantined.is_some();
@@ -89,7 +91,19 @@ impl Installing<'_> {
             Ok(newest) => (Ok(newest.version), newest.passed_over, newest.yanked, newest.quarantined),
             Err(error) => (Err(error.to_string()), Vec::new(), None, None),
         };
-        Outdated { name, from, newest, passed_over, revoked, yanked, quarantined, passed_to: None }
+        let held = self.0.inventory.held().of(&name, &from).map(|held| format!("{}: {}", held.version, held.why));
+        Outdated { name, from, newest, passed_over, revoked, yanked, quarantined, passed_to: None, held }
+    }
+
+    /// The version above the installed one that its range chooses; none of one that was revoked, as that is updated to a lower
+    /// one too.
+    pub(crate) async fn above(&self, from: &InstalledRow) -> Result<Option<Version>, RegistriesError> {
+        if self.revoked(from).is_some() {
+            return Ok(None);
+        }
+        let newest = self.newest(from).await?.version.and_then(|version| version.parse::<Version>().ok());
+        let here: Option<Version> = from.version.parse().ok();
+        Ok(newest.filter(|newest| here.is_some_and(|here| here < *newest)))
     }
 
     fn revoked(&self, from: &InstalledRow) -> Option<String> {

@@ -63,7 +63,7 @@ impl InstalledWorkflows<'_> {
     /// # Errors
     /// [`RegistriesError::NotInstalled`], and those of the store.
     pub async fn remove(&self, name: &str) -> Result<(), RegistriesError> {
-        let _installing = self.0.installing.lock().await;
+        let _installing = self.0.inventory.lock().await;
         if !self.0.revocations.workflows().contains_key(name) {
             return Err(RegistriesError::NotInstalled(name.to_owned(), String::new()));
         }
@@ -121,6 +121,7 @@ mod tests {
             named: named.map(str::to_owned),
             registry: "http://r/".to_owned(),
             folder: "/nowhere".into(),
+            ..InstalledRow::default()
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use althing_execution::agent::Made;
 use althing_execution::agents::INPUT_REQUIRED;
 use althing_execution::tools::Tools;
-use althing_execution::{Agent, AgentError, Output, SystemCalls, Turn};
-use althing_routing::{Candidate, Decision, Router};
+use althing_execution::{Agent, AgentError, CandidateList, Output, SystemCalls, Turn};
+use althing_routing::{Candidate, Decision, Route, Router};
 use althing_td::Description;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl RouterAgent {
         found.retain(|agent| !agent["skills"].as_array().into_iter().flatten().any(routes));
         for agent in found.iter_mut().filter_map(Value::as_object_mut) {
             // What changes without the agent changing.
-            ["nodes", "status", "load"].iter().for_each(|name| drop(agent.remove(*name)));
+            ["nodes", "status", "load", "success"].iter().for_each(|name| drop(agent.remove(*name)));
         }
         found.sort_by(|one, other| one["id"].as_str().cmp(&other["id"].as_str()));
         let known = self
@@ -163,7 +163,9 @@ impl RouterAgent {
     async fn route(&self, sentence: String, turn: &Turn, out: &Output) -> Result<(), AgentError> {
         let router = self.router().await?;
         let name = |place: usize| router.candidates()[place].name.clone();
-        match router.route(self.mode.scores(), &sentence, None).decision {
+        let route = router.route(self.mode.scores(), &sentence, None);
+        candidates(&router, &route).record(&tracing::Span::current(), "althing.route.candidates");
+        match route.decision {
             Decision::To(place) => self.send(&name(place), &sentence, None, turn, out).await,
             Decision::Close(one, other) => {
                 let question =
@@ -177,6 +179,23 @@ impl RouterAgent {
             }
         }
     }
+}
+
+/// The agents that a sentence may be for, the best first, and why it is sent to one or to none.
+fn candidates(router: &Router, route: &Route) -> CandidateList {
+    let mut list = CandidateList::default();
+    for scored in &route.scored {
+        let why = match route.decision {
+            Decision::To(place) if place == scored.candidate => "chosen: the best, with a lead",
+            Decision::Close(one, other) if [one, other].contains(&scored.candidate) => "asked about: two are close",
+            _ if scored.score < route.threshold => "left out: its score is too low",
+            _ => "left out: another is better",
+        };
+        // What is no number is 0.
+        let score = (scored.score.clamp(0.0, 1.0) * 1_000.0).round() as u16;
+        list.add(&router.candidates()[scored.candidate].id, Some(score), why);
+    }
+    list
 }
 
 /// The candidate that `mesh/describe_agent` describes. System calls tell of near agents only.
@@ -234,6 +253,7 @@ impl Agent for RouterAgent {
 
 #[cfg(test)]
 mod tests {
+    use althing_routing::Scored;
     use serde_json::json;
 
     use super::*;
@@ -243,6 +263,30 @@ mod tests {
         let sent = |task| serde_json::to_string(&MessageArguments { message: "hi", task }).expect("JSON");
         assert_eq!(sent(None), r#"{"message":"hi"}"#);
         assert_eq!(sent(Some("t")), r#"{"message":"hi","task":"t"}"#);
+    }
+
+    #[test]
+    fn of_a_sentence_the_agents_are_told_with_their_scores_and_why_one_was_chosen() {
+        let candidate = |name: &str| Candidate {
+            id: format!("urn:{name}"),
+            name: name.to_owned(),
+            near: true,
+            description: name.to_owned(),
+            examples: Vec::new(),
+        };
+        let router = Router::new(vec![candidate("pay"), candidate("view")], &[], None);
+        let scored = |candidate, score| Scored { candidate, keyword: score, vector: 0.0, score };
+        let told = |decision, scored: Vec<Scored>| {
+            let route = Route { decision, scored, threshold: 0.5 };
+            candidates(&router, &route).text()
+        };
+        let apart = vec![scored(1, 0.75), scored(0, 0.25)];
+        let chosen = r#"[{"id":"urn:view","score":0.75,"why":"chosen: the best, with a lead"},"#;
+        let other = r#"{"id":"urn:pay","score":0.25,"why":"left out: its score is too low"}]"#;
+        assert_eq!(told(Decision::To(1), apart), format!("{chosen}{other}"));
+        let close = told(Decision::Close(0, 1), vec![scored(0, 0.75), scored(1, 0.75)]);
+        assert_eq!(close.matches("asked about").count(), 2, "{close}");
+        assert_eq!(told(Decision::Nobody, vec![scored(0, f32::NAN)]).matches("left out").count(), 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use althing_verification::machine::evidence::{ComparisonError, SLICES_MAX};
 use althing_verification::machine::report::{ComparisonReport, Pairs, Scorer, TestedVersion};
 
 use super::error::{TEST_RUNS_MAX, TestError};
-use super::{AgentTests, CompareOrder, TestOrder, scorer};
+use super::{AgentTests, CompareOrder, TestOrder, read, scorer};
 
 impl AgentTests<'_> {
     /// Has two versions run the same cases, and says what that proves.
@@ -16,7 +16,7 @@ impl AgentTests<'_> {
     /// # Errors
     /// [`TestError`]: nothing was run.
     pub async fn compare(&self, order: &CompareOrder) -> Result<ComparisonReport, TestError> {
-        let cases = Cases::read(order.cases.as_bytes())?;
+        let cases = read(&order.cases)?;
         let runs = usize::try_from(order.runs).unwrap_or(usize::MAX);
         if runs == 0 || cases.len().saturating_mul(runs).saturating_mul(2) > TEST_RUNS_MAX {
             return Err(TestError::Pairs { cases: cases.len(), runs: order.runs });

@@ -1,6 +1,6 @@
 //! Why nothing is tested.
 
-use althing_calls::{RehearsalError, StepsError};
+use althing_calls::{OperationError, RehearsalError, StepsError};
 use althing_failure::{AgentStep, Kind, Remedy};
 use althing_verification::machine::cases::CasesError;
 use althing_verification::machine::evidence::ComparisonError;
@@ -21,6 +21,38 @@ pub enum TestError {
     /// The agent cannot be tested.
     #[error(transparent)]
     Rehearsal(#[from] RehearsalError),
+    /// The agent cannot be called.
+    #[error(transparent)]
+    Call(#[from] OperationError),
+    /// It does not run here, and tapes are told to agents that do.
+    #[error(
+        "no agent {agent:?} runs on this node, and what a tape says is told to agents of this node alone: test it on a node that \
+         hosts it, or live"
+    )]
+    NoTapeThere {
+        /// Its name or its id.
+        agent: String,
+    },
+    /// It runs on another node, and nobody accepted what it may do there.
+    #[error(
+        "agent {agent:?} runs on another node: nothing here can keep it from having effects there, so that it is called only where \
+         you accept that"
+    )]
+    EffectsThere {
+        /// Its name or its id.
+        agent: String,
+    },
+    /// It runs on another node, where test servers of this one are of no meaning.
+    #[error(
+        "agent {agent:?} runs on another node, and that {server:?} is a test server says nothing to that node: name none, and test it \
+         on the node that hosts it if only test servers may be changed"
+    )]
+    ServerThere {
+        /// Its name or its id.
+        agent: String,
+        /// The first server that was named.
+        server: String,
+    },
     /// The cases cannot be compared.
     #[error(transparent)]
     Comparison(#[from] ComparisonError),
@@ -94,6 +126,12 @@ pub enum TestError {
         /// The name.
         word: String,
     },
+    /// The file says nothing.
+    #[error(
+        "the file has no case: write a line of JSON for each, such as {{\"input\": \"What is 6 times 7?\", \"target\": \
+         \"42\"}}"
+    )]
+    NoCases,
     /// It would be run too often, or never.
     #[error(
         "{cases} cases with {runs} runs each are asked for, and a test has 1 to {TEST_RUNS_MAX} runs in all: ask for as many"
@@ -113,12 +151,15 @@ impl TestError {
         match self {
             TestError::Steps(error) => error.kind(),
             TestError::Rehearsal(error) => error.kind(),
-            TestError::Tape(_) => Kind::Refused,
+            TestError::Call(error) => error.kind(),
+            TestError::Tape(_) | TestError::EffectsThere { .. } => Kind::Refused,
             TestError::NotOver { .. } | TestError::NoAnswer { .. } | TestError::Gaps { .. } => Kind::Conflict,
-            TestError::Version { .. } => Kind::NotFound,
+            TestError::Version { .. } | TestError::NoTapeThere { .. } => Kind::NotFound,
             TestError::Broken => Kind::Failed,
             TestError::Cases(_)
             | TestError::Comparison(_)
+            | TestError::NoCases
+            | TestError::ServerThere { .. }
             | TestError::NoText { .. }
             | TestError::Scorer { .. }
             | TestError::Pairs { .. }
@@ -131,9 +172,12 @@ impl TestError {
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
             TestError::Steps(error) => error.remedy(),
-            TestError::Rehearsal(RehearsalError::NotHere { .. }) | TestError::Version { .. } => {
-                Some(AgentStep::List.into())
-            }
+            TestError::Call(error) => error.remedy.as_deref().cloned(),
+            TestError::EffectsThere { .. } => Some(AgentStep::AcceptEffects.into()),
+            TestError::NoCases => Some(AgentStep::MakeCase.into()),
+            TestError::Rehearsal(RehearsalError::NotHere { .. })
+            | TestError::NoTapeThere { .. }
+            | TestError::Version { .. } => Some(AgentStep::List.into()),
             _ => None,
         }
     }

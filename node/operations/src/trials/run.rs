@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, Task, TaskState};
-use althing_calls::{Among, RecordedTurn, Rehearsal, Script, TaskTape};
+use althing_calls::{Among, RecordedTurn, Rehearsal, Script, TaskTape, TurnCourse};
+use althing_execution::run_notes::Judgement;
 use althing_protocol::AgentRef;
 use althing_verification::machine::cases::Case;
-use althing_verification::machine::report::{CaseRun, Observation, RunFigures, Scorer, judge};
+use althing_verification::machine::model_cost::ModelCost;
+use althing_verification::machine::report::{CaseRun, JudgeWord, Observation, RunFigures, Scorer, judge};
 use althing_verification::machine::tape::{Tape, answer_data, answer_text, message_text, state_word};
 use althing_verification::{Player, Trial};
 
-use super::{AgentTests, TestOrder, messages};
+use super::recorded::messages;
+use super::{AgentTests, TestOrder};
 use crate::routing::{NodeRouter, RouteMode};
 
 /// Whom a turn asks what it would ask.
@@ -30,6 +33,7 @@ enum Source<'a> {
 struct Course {
     tools: Vec<String>,
     tokens: u64,
+    cost: ModelCost,
     /// Calls that were denied.
     denied: u64,
     first: Option<Duration>,
@@ -46,7 +50,8 @@ impl AgentTests<'_> {
         };
         let (seen, figures) = self.seen(order, case, agent).await.unwrap_or_else(unmade);
         let verdict = judge(case, scorer, &seen);
-        CaseRun { verdict, agent: seen.agent.map(|(name, _)| name), tools: seen.tools, figures }
+        let agent = seen.agent.map(|(name, _)| name);
+        CaseRun { verdict, agent, tools: seen.tools, judges: seen.judges, figures }
     }
 
     /// What a run brought, or why it was not made.
@@ -93,8 +98,11 @@ impl AgentTests<'_> {
             duration_ms: milliseconds(course.whole),
             first_token_ms: course.first.filter(|_| is_live).map(milliseconds),
             tokens: course.tokens,
+            cost: course.cost.micros(),
         };
-        Ok((Observation { answer, data, agent: found, tools: course.tools, obstacle: None }, figures))
+        let is_refused = rehearsal.course() == Some(TurnCourse::Refused);
+        let (tools, judges) = (course.tools, first_words(rehearsal.judgements()));
+        Ok((Observation { answer, data, agent: found, tools, obstacle: None, is_refused, judges }, figures))
     }
 
     /// The tape that a case names, if it fits.
@@ -112,7 +120,7 @@ impl AgentTests<'_> {
 
     /// Whom the first message is for: where the case says who it should be, the agent that a route finds, and else the one that is
     /// tested. Where nothing is asked outside, a route goes by words alone.
-    async fn found(
+    pub(super) async fn found(
         &self,
         order: &TestOrder,
         case: &Case,
@@ -162,6 +170,7 @@ impl AgentTests<'_> {
             course.tools.extend(notes.tools);
             course.denied = course.denied.saturating_add(notes.denied);
             course.tokens = course.tokens.saturating_add(notes.tokens);
+            course.cost.add_all(notes.cost);
             course.first = course.first.or(times.first);
             course.whole = course.whole.saturating_add(times.whole);
             course.missing = trial.playback().and_then(|played| played.missing().map(ToString::to_string));
@@ -171,6 +180,17 @@ impl AgentTests<'_> {
         }
         Ok(course)
     }
+}
+
+/// The first word of each judge: what it says of an answer that was made again is not of the one that the case is of.
+fn first_words(judgements: Vec<Judgement>) -> Vec<JudgeWord> {
+    let mut first: Vec<JudgeWord> = Vec::new();
+    for Judgement { judge, passed } in judgements {
+        if first.iter().all(|known| known.judge != judge) {
+            first.push(JudgeWord { judge, passed });
+        }
+    }
+    first
 }
 
 /// A turn in which nothing was asked.
@@ -190,7 +210,7 @@ fn empty(agent: &str) -> RecordedTurn {
 }
 
 /// What the agent answered, or why it did not; none if it said nothing.
-fn answer(task: &Task) -> Option<Result<String, String>> {
+pub(super) fn answer(task: &Task) -> Option<Result<String, String>> {
     let text = answer_text(task);
     match &task.status.state {
         TaskState::Completed | TaskState::InputRequired => {
@@ -203,6 +223,6 @@ fn answer(task: &Task) -> Option<Result<String, String>> {
     }
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

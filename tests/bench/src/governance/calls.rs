@@ -47,13 +47,13 @@ impl ToolServer for Nothing {
 }
 
 /// The tools of an agent under some governance, or under its contract alone.
-struct Caller {
+pub struct Caller {
     tools: Tools,
     governance: Option<Governance>,
 }
 
 impl Caller {
-    async fn new(governance: Option<Governance>) -> Caller {
+    pub async fn new(governance: Option<Governance>) -> Caller {
         let server: Arc<dyn ToolServer> = Arc::new(Nothing);
         let gate = office::gate(governance.as_ref(), Effect::None);
         let tools = Tools::new(office::agent(), BTreeMap::from([("count".to_owned(), server)]), gate);
@@ -61,16 +61,26 @@ impl Caller {
         Caller { tools, governance }
     }
 
+    /// One call.
+    pub async fn call(&self) {
+        let (called, _) = self.tools.invoke(office::TOOL, r#"{"step":7}"#).await;
+        called.expect("it is permitted");
+    }
+
+    /// Writes what is to be written of the calls so far.
+    pub async fn sweep(&self) {
+        if let Some(governance) = &self.governance {
+            governance.sweep().await;
+        }
+    }
+
     /// Processor time of a call, microseconds, with what is written of it later.
     async fn cost(&self) -> f64 {
         let begun = processor();
         for _ in 0..CALLS {
-            let (called, _) = self.tools.invoke(office::TOOL, r#"{"step":7}"#).await;
-            called.expect("it is permitted");
+            self.call().await;
         }
-        if let Some(governance) = &self.governance {
-            governance.sweep().await;
-        }
+        self.sweep().await;
         us(processor() - begun) / f64::from(CALLS)
     }
 }
@@ -80,7 +90,8 @@ fn processor() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("there is such a clock").into()
 }
 
-async fn governed(folder: &Path) -> Governance {
+/// Governance on a store of its own in that folder.
+pub async fn governed(folder: &Path) -> Governance {
     let store = RocksStore::open(&folder.join("store"), &FAMILIES, StoreConfig::default()).expect("a store");
     office::open(Arc::new(store), folder).await
 }

@@ -5,20 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use althing_execution::Turn;
-use althing_execution::journal::{Journal, NextStep, Step, StepOutcome};
-use althing_execution::tools::{CallKind, ToolCall, ToolGate};
+use althing_execution::tools::Tools;
 use althing_governance::{FAMILIES, Governance};
-use althing_protocol::contract::DataLabel;
-use althing_protocol::{AgentRef, Attributes};
 use althing_session::SESSION_ROWS;
-use althing_store::{Batch, Durability, Range, Store};
+use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_td::Effect;
 use futures::future::BoxFuture;
-use serde_json::json;
 
 use super::office;
 use crate::figures::{Goals, percentile, us};
 use crate::sessions::desk::{Desk, FLOOR, store_with};
+use crate::sessions::step_tool;
 
 /// Steps, after those that warm up.
 const STEPS: usize = 400;
@@ -38,53 +35,15 @@ struct Times {
 struct Bench {
     store: Arc<dyn Store>,
     governance: Governance,
-    gate: Arc<dyn ToolGate>,
-    agent: AgentRef,
-    attributes: Attributes,
-    principals: Vec<String>,
-    definition: String,
+    tools: Tools,
     times: Mutex<Times>,
 }
 
 impl Bench {
-    async fn step(&self, journal: &dyn Journal, number: usize) -> Duration {
+    async fn step(&self, number: usize) -> Result<Duration, String> {
         let begun = Instant::now();
-        let arguments = json!({ "step": number });
-        let call = ToolCall {
-            kind: CallKind::Tool,
-            agent: &self.agent,
-            task: "task",
-            trace: None,
-            binding_hash: "",
-            label: DataLabel::Internal,
-            attributes: &self.attributes,
-            carries: None,
-            server: "count",
-            tool: office::TOOL,
-            definition: &self.definition,
-            arguments: &arguments,
-            principals: &self.principals,
-            is_journalled: true,
-        };
-        let step = Step {
-            kind: CallKind::Tool,
-            name: office::TOOL,
-            arguments: &arguments,
-            effect: Effect::Final,
-            callee: None,
-            gate: Some(self.gate.decide(&call)),
-        };
-        let (intent, permit) = match journal.step(step).await.expect("the journal takes it") {
-            NextStep::Go(intent, permit) => (intent, permit),
-            other => panic!("it is permitted: {other:?}"),
-        };
-        let result = json!({ "content": [{ "type": "text", "text": "Hello" }], "isError": false });
-        let settled = self.gate.settle(&call, &permit, Ok(&result)).await;
-        let mut rows = permit.rows;
-        rows.append(settled);
-        let outcome = StepOutcome { result: Ok(result), tokens: 0, label: None };
-        journal.done(intent, &outcome, rows).await.expect("the journal takes it");
-        begun.elapsed()
+        step_tool::call(&self.tools, number).await?;
+        Ok(begun.elapsed())
     }
 
     async fn floor(&self, number: usize, bytes: usize) -> Duration {
@@ -100,30 +59,35 @@ impl Bench {
         self.store.write(Batch::new(), Durability::Synced).await.expect("it is synced");
     }
 
-    /// Bytes of all rows of journals and of governance.
-    fn rows(&self) -> usize {
-        let of = |family| {
-            let rows = self.store.scan(family, Range::all(1 << 16).within(usize::MAX)).expect("rows");
+    /// Bytes of all rows of these families.
+    fn rows_of(&self, families: &[Family]) -> usize {
+        let of = |family: &Family| {
+            let rows = self.store.scan(*family, Range::all(1 << 16).within(usize::MAX)).expect("rows");
             rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
         };
-        of(SESSION_ROWS) + FAMILIES.into_iter().map(of).sum::<usize>()
+        families.iter().map(of).sum()
     }
 
-    async fn measure(&self, turn: &Turn) -> Result<(), String> {
-        let journal = turn.parameters.rights.journal.clone().ok_or("the turn has no journal")?;
+    async fn measure(&self) -> Result<(), String> {
         for number in 0..WARMING {
-            self.step(&*journal, number).await;
+            self.step(number).await?;
         }
-        let before = self.rows();
-        self.step(&*journal, WARMING).await;
-        let bytes = self.rows() - before;
+        let before = [self.rows_of(&[SESSION_ROWS]), self.rows_of(&FAMILIES)];
+        self.step(WARMING).await?;
+        let rows = [self.rows_of(&[SESSION_ROWS]) - before[0], self.rows_of(&FAMILIES) - before[1]];
+        if rows.contains(&0) {
+            return Err(format!("the step wrote {} bytes of its journal and {} of leaves", rows[0], rows[1]));
+        }
+        let bytes = rows[0] + rows[1];
         let mut times = Times { bytes, ..Times::default() };
         // As in a node, leaves are moved into the log meanwhile.
         let governance = self.governance.clone();
         let keeping = tokio::spawn(async move { governance.run().await });
         for number in 0..STEPS {
             self.settle().await;
-            times.steps.push(self.step(&*journal, WARMING + 1 + number).await);
+            times.steps.push(self.step(WARMING + 1 + number).await?);
+            // The floor waits for nothing that moves leaves.
+            self.governance.audit().drain().await.map_err(|error| error.to_string())?;
             self.settle().await;
             times.floor.push(self.floor(number, bytes).await);
         }
@@ -139,22 +103,15 @@ pub async fn run(goals: &mut Goals) {
     let store = store_with(&folder.path().join("store"), &FAMILIES);
     let governance = office::open(store.clone(), folder.path()).await;
     office::load(&governance).await;
-    let bench = Arc::new(Bench {
-        store: store.clone(),
-        gate: office::gate(Some(&governance), Effect::Final),
-        governance,
-        agent: office::agent(),
-        attributes: Attributes::default(),
-        principals: vec!["local".to_owned()],
-        definition: "ab".repeat(32),
-        times: Mutex::default(),
-    });
+    let gate = office::gate(Some(&governance), Effect::Final);
+    let tools = step_tool::tools(office::agent(), gate, Effect::Final, None).await;
+    let bench = Arc::new(Bench { store: store.clone(), governance, tools, times: Mutex::default() });
     let measuring = bench.clone();
     let desk = Desk::open(
         store,
-        Arc::new(move |turn: Turn| -> BoxFuture<'static, Result<(), String>> {
+        Arc::new(move |_: Turn| -> BoxFuture<'static, Result<(), String>> {
             let bench = measuring.clone();
-            Box::pin(async move { bench.measure(&turn).await })
+            Box::pin(async move { bench.measure().await })
         }),
     )
     .await;

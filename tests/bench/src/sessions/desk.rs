@@ -116,7 +116,7 @@ impl Desk {
         let entropy = Entropy::new(|bytes| rand::rng().fill(bytes));
         let opened = TaskService::open(store, Arc::new(host), scope(), signer, clock, entropy).await;
         let agent = HostedAgent {
-            agent: AgentRef::new(owner(), AGENT, VERSION).expect("a name"),
+            agent: agent(),
             callers: CallerRule::Anyone,
             input_modes: Vec::new(),
             barge_in: false,
@@ -149,6 +149,11 @@ impl Desk {
             Arc::new(|_: Standing| -> BoxFuture<'static, Decision> { Box::pin(std::future::ready(Decision::Allow)) });
         Sessions::of(&self.tasks).resume(&self.agent, recheck);
     }
+}
+
+/// Whose tasks those are.
+pub fn agent() -> AgentRef {
+    AgentRef::new(owner(), AGENT, VERSION).expect("a name")
 }
 
 fn now_ms() -> u64 {

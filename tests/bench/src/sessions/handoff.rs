@@ -1,5 +1,5 @@
-//! The work of a task that goes to an agent of another node, with a document of 1 MiB, beside what it cannot do without: its
-//! bytes on loopback, two signed calls, and a sync.
+//! The work of a task that goes to an agent of another node, with a document that is nearly as long as one may be, beside what it
+//! cannot do without: its bytes on loopback, two signed calls, and a sync.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,13 @@ use crate::figures::{Goals, percentile};
 use crate::tool;
 
 const ROUNDS: usize = 15;
-/// Bytes of what the document says: with its other members it has less than the 1 MiB that a document may have.
-const BYTES: usize = 1_000_000;
+/// Bytes of a text of a list, and of all that the document says: its description, three full lists, and a part of a fourth. With
+/// its other members and its signature it has a little less than a signed object may have, which is 960 KiB.
+const TEXT: usize = 4 << 10;
+const LIST: usize = 64;
+const REST: usize = 26;
+const DESCRIPTION: usize = 64 << 10;
+const BYTES: usize = DESCRIPTION + (3 * LIST + REST) * TEXT;
 const RATIO_MAX: f64 = 3.0;
 /// The agent that is given the work.
 const RECIPIENT: &str = "recipient";
@@ -87,7 +92,12 @@ async fn document(client: &Client, task: &str) -> Result<Value, String> {
         return Err("a draft is what was asked for".to_owned());
     };
     let mut document = draft.document;
-    document["context"]["task_description"] = json!("x".repeat(BYTES));
+    let texts = |count: usize| json!(vec!["x".repeat(TEXT); count]);
+    document["context"]["task_description"] = json!("x".repeat(DESCRIPTION));
+    for list in ["key_decisions", "discovered_pitfalls", "pending_items"] {
+        document["context"]["agent_memory"][list] = texts(LIST);
+    }
+    document["assumptions"] = texts(REST);
     Ok(document)
 }
 
@@ -134,7 +144,7 @@ pub async fn run(goals: &mut Goals) -> bool {
     let mut times = match handoffs(&http, &here).await {
         Ok(times) => times,
         Err(why) => {
-            println!("  a handoff of 1 MiB: not measured: {why}");
+            println!("  a handoff of {BYTES} bytes: not measured: {why}");
             return false;
         }
     };

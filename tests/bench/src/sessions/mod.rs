@@ -8,13 +8,18 @@ mod node;
 mod program;
 mod restate;
 pub mod resume;
+pub mod step_tool;
 mod steps;
 mod syncs;
 
+use crate::before::Before;
 use crate::figures::Goals;
 
 pub use program::serve as serve_program;
 pub use resume::hold;
+
+/// What an idle node may hold more than it did, MiB.
+const IDLE_MIB_MAX: f64 = 1.0;
 
 /// Prints all figures; false if one misses its goal, or is not measured.
 pub async fn run() -> bool {
@@ -24,5 +29,14 @@ pub async fn run() -> bool {
     let mut fine = resume::run(&mut goals).await;
     fine &= handoff::run(&mut goals).await;
     fine &= restate::run(&mut goals).await;
+    fine &=
+        match Before::named("an idle node, when it is ready, a call that keeps nothing and control loops, as before") {
+            Some(before) => {
+                before.idle(&mut goals, IDLE_MIB_MAX).await;
+                before.calls(&mut goals).await;
+                before.loops(&mut goals).await
+            }
+            None => false,
+        };
     fine & goals.are_met()
 }

@@ -51,15 +51,16 @@ async fn done(command: &mut Command) -> Result<(), String> {
 
 /// The folder with both packages, beside this program; they are fetched once.
 async fn packages() -> Result<PathBuf, String> {
+    done(Command::new("node").arg("--version")).await?;
     let mut folder = std::env::current_exe().map_err(|error| error.to_string())?;
     folder.set_file_name("althing-bench-restate");
     if folder.join("package/bin/restate-server").exists() && folder.join("node_modules").exists() {
         return Ok(folder);
     }
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    done(Command::new("npm").args(["pack", "--silent", SERVER]).current_dir(&folder)).await?;
+    done(Command::new("npm").args(["pack", "--silent", "--fetch-retries=1", SERVER]).current_dir(&folder)).await?;
     done(Command::new("sh").args(["-c", "tar xzf restatedev-restate-server-*.tgz"]).current_dir(&folder)).await?;
-    let install = ["install", "--ignore-scripts", "--no-fund", "--no-audit", "--prefix", ".", SDK];
+    let install = ["install", "--fetch-retries=1", "--ignore-scripts", "--no-fund", "--no-audit", "--prefix", ".", SDK];
     done(Command::new("npm").args(install).current_dir(&folder)).await?;
     Ok(folder)
 }

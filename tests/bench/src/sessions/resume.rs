@@ -1,5 +1,5 @@
 //! A thousand turns that had not ended when their process was killed, and that go on: how long it takes until all of them are
-//! where they were, beside reading their rows.
+//! where they were, beside reading their rows; and whether what opens the store waits for them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ const TURNS: usize = 1_000;
 pub const STEPS: usize = 4;
 /// Until all turns are where they were, as a multiple of reading their rows.
 const RATIO_MAX: f64 = 3.0;
+/// What a child is told whose turns end.
+const OVER: &str = "over";
 /// After this long it is not measured.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -72,17 +74,40 @@ pub async fn steps(turn: &Turn) -> Result<(), String> {
     Ok(())
 }
 
-/// Child: begins the turns in a folder, says so, and waits to be killed.
+/// A turn makes its steps, and ends.
+fn brief() -> Work {
+    Arc::new(|turn: Turn| -> BoxFuture<'static, Result<(), String>> { Box::pin(async move { steps(&turn).await }) })
+}
+
+/// Child: begins the turns in a folder, says when they are there, or over if that is said, and waits to be killed.
 pub async fn hold() {
     let folder = std::env::args().nth(2).expect("a folder");
+    let are_over = std::env::args().nth(3).is_some_and(|word| word == OVER);
     let crowd = Crowd::new();
-    let desk = Desk::open(store(Path::new(&folder)), crowd.work()).await;
+    let desk = Desk::open(store(Path::new(&folder)), if are_over { brief() } else { crowd.work() }).await;
     for number in 0..TURNS {
-        desk.send(number, true).await;
+        desk.send(number, !are_over).await;
     }
-    crowd.are_all.notified().await;
+    if !are_over {
+        crowd.are_all.notified().await;
+    }
     println!("- there");
     std::future::pending::<()>().await;
+}
+
+/// Has a process begin the turns in a folder, and kills it.
+async fn left(folder: &Path, words: &[&str]) {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg("session-turns").arg(folder).args(words);
+    let (mut holding, _, _) = calls::started(command).await;
+    holding.kill().await.expect("it is killed");
+}
+
+/// Opens the service on a folder, and gives how long that took.
+async fn opened(folder: &Path, work: Work) -> (Desk, Duration) {
+    let begun = Instant::now();
+    let desk = Desk::open(store(folder), work).await;
+    (desk, begun.elapsed())
 }
 
 /// Reads the rows of all turns, and gives how many there are, how many bytes they have, and how long it took.
@@ -96,17 +121,14 @@ fn read(store: &dyn Store) -> (usize, usize, Duration) {
 /// Prints the figure; false if it is not measured.
 pub async fn run(goals: &mut Goals) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.arg("session-turns").arg(folder.path());
-    let (mut holding, _, _) = calls::started(command).await;
-    holding.kill().await.expect("it is killed");
+    left(folder.path(), &[]).await;
     // Each reads from a store that was opened just before.
     let (count, bytes, reading) = {
         let store = store(folder.path());
         read(&*store)
     };
     let crowd = Crowd::new();
-    let desk = Desk::open(store(folder.path()), crowd.work()).await;
+    let (desk, opening) = opened(folder.path(), crowd.work()).await;
     let begun = Instant::now();
     desk.resume();
     if tokio::time::timeout(PATIENCE, crowd.are_all.notified()).await.is_err() {
@@ -121,6 +143,16 @@ pub async fn run(goals: &mut Goals) -> bool {
         took.as_secs_f64() * 1e3,
         reading.as_secs_f64() * 1e3,
         goals.at_most(ratio, RATIO_MAX),
+    );
+    let over = tempfile::tempdir().expect("a folder");
+    left(over.path(), &[OVER]).await;
+    // As above: what the log of the store has is read before.
+    let _ = read(&*store(over.path()));
+    let (_desk, opening_over) = opened(over.path(), brief()).await;
+    println!(
+        "  until the service is open: {:.1} ms with them, {:.1} ms with as many that are over (wanted: no longer)",
+        opening.as_secs_f64() * 1e3,
+        opening_over.as_secs_f64() * 1e3,
     );
     true
 }

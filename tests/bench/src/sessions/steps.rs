@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use althing_execution::Turn;
-use althing_execution::journal::{Effect, Journal, NextStep, Step, StepOutcome};
-use althing_execution::tools::CallKind;
+use althing_execution::tools::{ContractGate, Tools};
 use althing_session::SESSION_ROWS;
 use althing_store::{Batch, Durability, Range, Store};
+use althing_td::Effect;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
 
-use super::desk::{Desk, FLOOR, store};
+use super::desk::{self, Desk, FLOOR, store};
+use super::step_tool;
 use crate::figures::{Goals, percentile, us};
 use crate::tool;
 
@@ -35,8 +35,9 @@ struct Times {
 /// What one turn measures, and with what.
 struct Bench {
     store: Arc<dyn Store>,
-    http: reqwest::Client,
-    tool: String,
+    tools: Tools,
+    /// What the tool asks: a server, where the call counts too.
+    asked: Option<(reqwest::Client, String)>,
     effect: Effect,
     times: Mutex<Times>,
 }
@@ -44,24 +45,15 @@ struct Bench {
 impl Bench {
     /// The call of a step that may be repeated; nothing where the sync is what counts.
     async fn call(&self) {
-        if self.effect == Effect::Repeatable {
-            tool::call(&self.http, &self.tool).await;
+        if let Some((http, tool)) = &self.asked {
+            tool::call(http, tool).await;
         }
     }
 
-    async fn step(&self, journal: &dyn Journal, number: usize) -> Duration {
+    async fn step(&self, number: usize) -> Result<Duration, String> {
         let begun = Instant::now();
-        let arguments = json!({ "step": number });
-        let (kind, name, effect) = (CallKind::Tool, "count/say", self.effect);
-        let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate: None };
-        let NextStep::Go(intent, _) = journal.step(step).await.expect("the journal takes it") else {
-            panic!("nothing of this turn was made before");
-        };
-        self.call().await;
-        let result: Value = json!({ "content": [{ "type": "text", "text": "Hello" }], "isError": false });
-        let outcome = StepOutcome { result: Ok(result), tokens: 0, label: None };
-        journal.done(intent, &outcome, Batch::new()).await.expect("the journal takes it");
-        begun.elapsed()
+        step_tool::call(&self.tools, number).await?;
+        Ok(begun.elapsed())
     }
 
     async fn floor(&self, number: usize, bytes: usize) -> Duration {
@@ -85,18 +77,20 @@ impl Bench {
         rows.iter().map(|(key, value)| key.len() + value.len()).sum()
     }
 
-    async fn measure(&self, turn: &Turn) -> Result<(), String> {
-        let journal = turn.parameters.rights.journal.clone().ok_or("the turn has no journal")?;
+    async fn measure(&self) -> Result<(), String> {
         for number in 0..WARMING {
-            self.step(&*journal, number).await;
+            self.step(number).await?;
         }
         let before = self.rows();
-        self.step(&*journal, WARMING).await;
+        self.step(WARMING).await?;
         let bytes = self.rows() - before;
+        if bytes == 0 {
+            return Err("the step is in no journal".to_owned());
+        }
         let mut times = Times { bytes, ..Times::default() };
         for number in 0..STEPS {
             self.settle().await;
-            times.steps.push(self.step(&*journal, WARMING + 1 + number).await);
+            times.steps.push(self.step(WARMING + 1 + number).await?);
             self.settle().await;
             times.floor.push(self.floor(number, bytes).await);
         }
@@ -115,13 +109,16 @@ pub async fn run(goals: &mut Goals) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path());
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let bench = Arc::new(Bench { store: store.clone(), http, tool: tool.clone(), effect, times: Mutex::default() });
+        let asked = (effect == Effect::Repeatable).then(|| (http, tool.clone()));
+        let gate = Arc::new(ContractGate::new(vec![step_tool::TOOL.to_owned()]));
+        let tools = step_tool::tools(desk::agent(), gate, effect, asked.clone()).await;
+        let bench = Arc::new(Bench { store: store.clone(), tools, asked, effect, times: Mutex::default() });
         let measuring = bench.clone();
         let desk = Desk::open(
             store,
-            Arc::new(move |turn: Turn| -> BoxFuture<'static, Result<(), String>> {
+            Arc::new(move |_: Turn| -> BoxFuture<'static, Result<(), String>> {
                 let bench = measuring.clone();
-                Box::pin(async move { bench.measure(&turn).await })
+                Box::pin(async move { bench.measure().await })
             }),
         )
         .await;

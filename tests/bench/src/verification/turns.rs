@@ -41,6 +41,8 @@ impl Agent for Talker {
                     extensions: None,
                 };
                 out.put(Made::Artifact { artifact, append: piece > 0, last: piece + 1 == self.0 }).await?;
+                // As a model's: the next one is not there yet, so that whoever reads gets this one.
+                tokio::task::yield_now().await;
             }
             Ok(())
         })

@@ -13,9 +13,11 @@ async fn node() -> Node {
     Node::start(&net, 1, 100, &[], store()).await
 }
 
-/// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, nobody issues tokens, and
-/// nothing here tells the layers.
-const REFUSED: [(&str, &str, u16, &str); 8] = [
+/// What is refused here although it is asked for properly, and the reason: the agent exposes no tools, nobody issues tokens,
+/// nothing here tells the layers, and nobody is asked here.
+const REFUSED: [(&str, &str, u16, &str); 10] = [
+    ("get", "/questions/{ask}", 404, "takes no answers of people"),
+    ("post", "/questions/{ask}", 404, "takes no answers of people"),
     ("get", "/osi.yaml", 404, "does not tell the layers"),
     ("get", "/things/{agent}/tools/{tool}", 404, "TOOL_UNKNOWN"),
     ("get", "/things/{agent}/tools/{tool}/model", 404, "TOOL_UNKNOWN"),
@@ -63,7 +65,7 @@ async fn request(
         config = made["id"].as_str().expect("an id").to_owned();
     }
     let address = path.replace("{agent}", agent.name()).replace("{task}", &task).replace("{config}", &config);
-    let address = address.replace("{tool}", "none").replace("{action}", "none");
+    let address = address.replace("{tool}", "none").replace("{action}", "none").replace("{ask}", "none");
     let query = if path.ends_with("/taskUpdate") { format!("?task={task}") } else { String::new() };
     let mut request = gateway.request(&method.to_ascii_uppercase(), &format!("{address}{query}"));
     if operation.get("requestBody").is_some() || path.starts_with("/mcp") {

@@ -356,6 +356,32 @@ fn of_nodes_with_one_load_the_one_where_the_agent_has_fewer_turns_is_called_firs
     assert_eq!(catalogue.find(&Query::default(), 0).0.iter().filter(|found| found.load.is_none()).count(), 2);
 }
 
+// P-40
+#[test]
+fn success_that_was_measured_here_counts_before_load_and_what_others_say_does_not() {
+    let mut catalogue = Catalogue::new(Bounds::for_nodes(8));
+    let now = Now { monotonic_ms: 0, wall_ms: NOW_MS };
+    let place = |catalogue: &mut Catalogue, (node, sequence): (u8, u64), learned, success, load_permille| {
+        let locals = [EVIDENCE[&(node, 1, 1)].clone()];
+        let mut body = placed(node, sequence, &locals, NOW_MS).body;
+        (body.load_permille, body.successes) = (load_permille, Some(vec![success]));
+        let placement = object::sign(body, NETWORK, "", &key(node)).expect("a placement");
+        catalogue.place(now, &placement, learned, from(node)).expect("taken");
+        let _ = catalogue.admit(candidate(&locals[0]), Rank::Stranger);
+    };
+    let order = |catalogue: &Catalogue| -> Vec<(PublicKey, Option<u8>)> {
+        catalogue.find(&Query::default(), 0).0.iter().map(|found| (found.node, found.success)).collect()
+    };
+    let [own, other, third] = [1, 2, 3].map(|node| key(node).public());
+    place(&mut catalogue, (1, 1), Learned::Local, Some(80), 0);
+    place(&mut catalogue, (2, 1), Learned::Push, Some(10), 500);
+    place(&mut catalogue, (3, 1), Learned::Push, None, 200);
+    assert_eq!(order(&catalogue), [(third, None), (other, Some(10)), (own, Some(80))]);
+    // In tenths: one failure of many is no reason to go to who has more to do.
+    place(&mut catalogue, (1, 2), Learned::Local, Some(99), 0);
+    assert_eq!(order(&catalogue), [(own, Some(99)), (third, None), (other, Some(10))]);
+}
+
 #[test]
 fn descriptions_of_others_have_a_budget() {
     use althing_discovery::machine::catalogue::AdmitRefused;

@@ -12,12 +12,17 @@ use althing_calls::{
 };
 use althing_communication::refusal::said;
 use althing_communication::{CallError, CallerRule, Priority, Request};
+use althing_conformance::groups::echo_task;
 use althing_conformance::mesh::{Node, Setup, file, message, promises, store};
 use althing_conformance::world::until;
+use althing_conformance::{NETWORK, NOW_MS};
+use althing_coordination::machine::group::Group;
+use althing_coordination::machine::work::State;
 use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls as _, Question};
+use althing_protocol::group::{Command, Needs, Policy as GroupPolicy, Submit, Target};
 use althing_protocol::{AgentId, AnswerAttributes, Attributes, CallerId, PublisherId};
-use althing_simnet::SimNet;
+use althing_simnet::{LinkConfig, SimNet};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
 
@@ -40,6 +45,8 @@ enum Policy {
     MessagesOut,
     /// Calls of agents do, before anything of them is known but whom they mean.
     TargetsOut,
+    /// Tasks of groups are denied.
+    TasksIn,
     /// Nobody is served.
     NobodyIn,
 }
@@ -107,10 +114,17 @@ impl Decide for Careful {
         }
         match (self.orders.policy(), incoming.service) {
             (Policy::NobodyIn, _) => Judgement::Now(Decision::Deny(OperationError::caller_not_allowed("closed today"))),
+            (Policy::TasksIn, Service::GroupTask { .. }) => {
+                Judgement::Now(Decision::Deny(OperationError::caller_not_allowed("closed to groups")))
+            }
             (Policy::CallsIn, Service::Call { .. }) => asks(),
             (Policy::MessagesIn, Service::Call { operation, .. }) if operation.is_message() => asks(),
             _ => by_contract,
         }
+    }
+
+    fn foretell_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
+        self.contracts.foretell_incoming(incoming)
     }
 
     fn relation(&self, publisher: PublisherId) -> TrustRelation {
@@ -370,7 +384,7 @@ async fn all_that_comes_in_passes_who_decides() {
     assert_eq!(state(&a.send(&id, "hello").await), "TASK_STATE_COMPLETED");
     assert_eq!(asks_for_trace(&a, &b).await, Ok(()));
     assert_eq!(releases(&a, &b).await, "NO_RESERVATION");
-    assert!(b.calls.does_task(&id, owner, true));
+    assert_eq!(b.calls.check_task(&id, owner, true), Ok(()));
     let asked = orders.services.lock().expect("no panic").clone();
     for service in ["calls", "tasks of groups", "reservations", "traces", "discovery", "exemption"] {
         assert!(asked.contains(service), "{service} of {asked:?}");
@@ -381,5 +395,32 @@ async fn all_that_comes_in_passes_who_decides() {
     assert_eq!((refused.reason(), refused.message.as_str()), ("CALLER_NOT_ALLOWED", "closed today"));
     assert_eq!(asks_for_trace(&a, &b).await, Err("CALLER_NOT_ALLOWED".to_owned()));
     assert_eq!(releases(&a, &b).await, "NOT_ALLOWED");
-    assert!(!b.calls.does_task(&id, owner, true));
+    let refused = b.calls.check_task(&id, owner, true).expect_err("a refusal");
+    assert_eq!((refused.reason(), refused.message.as_str()), ("CALLER_NOT_ALLOWED", "closed today"));
+    assert!(b.calls.offers_tasks(&id, owner), "the group is told by contracts, and whoever asks hears why not");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_a_group_a_task_hears_why_it_is_denied_as_a_caller_does() {
+    let net = SimNet::new(1, LinkConfig::default()).named(NETWORK, NOW_MS);
+    let (a, b, orders, _) = pair(&net).await;
+    let id = a.groups.create("team", GroupPolicy::default()).await.expect("a group");
+    let ticket = a.groups.invite(id, b.id(), 60_000).expect("an invitation");
+    b.groups.join(&ticket).await.expect("it joins");
+    orders.set(Policy::TasksIn);
+    let task = Submit { needs: Needs::of(Target::Agent("actor".to_owned())), ..echo_task(1, "hello") };
+    let task_id = task.task;
+    a.groups.command(id, Command::Submit(Box::new(task))).await.expect("it is submitted");
+    let end = || {
+        let look = |group: &Group| {
+            let task = group.work().tasks().get(&task_id).filter(|task| task.state.is_finished())?;
+            Some((task.state, task.refused.of(&b.id()).map(str::to_owned)))
+        };
+        a.groups.look(id, look).ok().flatten()
+    };
+    until("it ended", || end().is_some()).await;
+    let (state, refused) = end().expect("it ended");
+    let refused = refused.expect("the member refuses it, and says why");
+    assert_eq!(state, State::Failed);
+    assert!(refused.contains("closed to groups") && refused.contains("CALLER_NOT_ALLOWED"), "{refused}");
 }

@@ -68,7 +68,7 @@ impl Scene {
         until("the agents are found", || near.discovery.find(&Query::default()).0.len() == 2).await;
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("it listens"));
-        let router = althing_gateway::router(near.calls.clone(), near.key.clone(), access);
+        let router = althing_gateway::router(near.calls.clone(), near.key.clone(), access, (None, None));
         let stop = CancellationToken::new();
         tokio::spawn(althing_gateway::serve(listener, router, Limits::default(), stop.clone()));
         Scene { near, far, url, actor, _stop: stop.drop_guard() }
@@ -371,7 +371,8 @@ async fn a_client_over_pipes_is_told_that_the_node_is_gone() {
     for lifecycle in lifecycles() {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("it listens"));
-        let router = althing_gateway::router(scene.near.calls.clone(), scene.near.key.clone(), Access::default());
+        let router =
+            althing_gateway::router(scene.near.calls.clone(), scene.near.key.clone(), Access::default(), (None, None));
         let stop = CancellationToken::new();
         let limits = Limits { drain: std::time::Duration::ZERO, ..Limits::default() };
         let serving = tokio::spawn(althing_gateway::serve(listener, router, limits, stop.clone()));

@@ -167,7 +167,7 @@ async fn a_person_is_told_by_an_agent() {
     let net = calm();
     let (first, second, _stranger, id) = three(&net).await;
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let messenger = Messenger::new(None, first.calls.clone());
+    let messenger = Messenger::new(None, first.calls.clone(), first.host.clone());
     let way = ReachSpec::Agent(id.to_string());
     let notice = Notice { ask: [7; 16], person: "grace".to_owned(), way, attempt: 1, is_escalation: false };
     let body = json!({ "kind": "question", "answer": "althing approve 0707" });

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::guests::from_python;
-use althing_e2e::http::{self, HONEST, raw, request, says};
+use althing_e2e::http::{self, HONEST, raw, request, says, task_id};
 use althing_e2e::{Machine, Node, Running, text, until};
+use althing_protocol::hex;
 use althing_testing::at_night;
 use serde_json::{Value, json};
 
@@ -25,10 +26,6 @@ const RUNTIMES: [&str; 3] = ["model", "guest", "program"];
 const RUNS: &str = "20";
 /// More honest turns than it takes to see that nothing is found of them.
 const HONEST_TURNS: u32 = 40;
-
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Numbers from a seed: the same each time.
 struct Draws(u64);
@@ -93,10 +90,10 @@ fn bad_parts(draws: &mut Draws) -> Value {
 /// The message that has an agent of a runtime say something malformed.
 fn bad_message(runtime: &str, draws: &mut Draws) -> String {
     if runtime != "program" {
-        return format!("say {}", hex(&bad_text(draws)));
+        return format!("say {}", hex(bad_text(draws).as_bytes()));
     }
     let form = draws.of(&["artifact", "annotated", "streamed", "ending", "reply", "progress"]);
-    format!("say {}", hex(&json!({ "form": form, "parts": bad_parts(draws) }).to_string()))
+    format!("say {}", hex(json!({ "form": form, "parts": bad_parts(draws) }).to_string().as_bytes()))
 }
 
 /// A node with an agent of each runtime, and each once more with gates; and another node of the same owner.
@@ -153,21 +150,11 @@ impl Scene {
         let told = || format!("{runtime}, {method}, {message}: {}", answer.body);
         assert!(answer.body.contains("GATE_REFUSED") && answer.body.contains("TASK_STATE_FAILED"), "{}", told());
         assert!(!answer.body.contains(WORD) && !answer.body.contains("artifact"), "{}", told());
-        let task = http::ask(&gateway, &strict(runtime), "GetTask", &json!({ "id": task_of(&answer.body) }));
+        let task = http::ask(&gateway, &strict(runtime), "GetTask", &json!({ "id": task_id(&answer.body) }));
         assert_eq!(task["status"]["state"], "TASK_STATE_FAILED", "{task}");
         assert!(task.get("artifacts").is_none_or(|all| *all == json!([])), "{}: {task}", told());
         assert!(!task.to_string().contains(WORD), "{}: {task}", told());
     }
-}
-
-/// The id of the task of an answer, or of the first event of one.
-fn task_of(body: &str) -> String {
-    let lines = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
-    let ids = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|value| {
-        let id = value["result"]["task"]["id"].as_str().or(value["result"]["statusUpdate"]["taskId"].as_str());
-        id.map(str::to_owned)
-    });
-    ids.unwrap_or_else(|| panic!("no task: {body}"))
 }
 
 fn strict(runtime: &str) -> String {
@@ -209,6 +196,7 @@ fn malformed_answers_reach_nobody_and_silent_failures_are_found_whatever_an_agen
     // Both parts with the same agents: a component of Python's is compiled for a long time.
     let scene = Scene::start(&module);
     malformed_answers_reach_nobody(&scene);
+    words_beside_answers_reach_nobody(&scene);
     silent_failures_are_found(&scene);
 }
 
@@ -219,7 +207,7 @@ fn malformed_answers_reach_nobody(scene: &Scene) {
             "program" => json!({ "form": "artifact", "parts": [{ "text": GOOD }] }).to_string(),
             _ => GOOD.to_owned(),
         };
-        let (state, task) = scene.send(&strict(runtime), &format!("say {}", hex(&good)));
+        let (state, task) = scene.send(&strict(runtime), &format!("say {}", hex(good.as_bytes())));
         assert!(state == "TASK_STATE_COMPLETED" && task["artifacts"].to_string().contains(WORD), "{runtime}: {task}");
         let mut draws = Draws(seed);
         for _ in 0..EACH[usize::from(at_night())] {
@@ -232,6 +220,29 @@ fn malformed_answers_reach_nobody(scene: &Scene) {
         }
     }
     println!("measured: {sent} malformed answers were held back");
+}
+
+/// What a program says of a failure, of an error and of a task that is cancelled is no answer, so that no gate judges it.
+fn words_beside_answers_reach_nobody(scene: &Scene) {
+    let (agent, parts) = (strict("program"), json!([{ "text": WORD }]));
+    let message = |form: &str| format!("say {}", hex(json!({ "form": form, "parts": parts }).to_string().as_bytes()));
+    for node in [&scene.serving, &scene.asking] {
+        let gateway = node.gateway();
+        for form in ["failed", "rejected", "error"] {
+            for method in ["SendMessage", "SendStreamingMessage"] {
+                let params = says(&message(form));
+                let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+                let path = format!("/a2a/{agent}");
+                let told = raw(&gateway, &request(&gateway, "POST", &path, &HONEST, body.as_bytes())).body;
+                assert!(told.contains("log says why") && !told.contains(WORD), "{form}, {method}: {told}");
+            }
+        }
+        let asks = http::ask(&gateway, &agent, "SendMessage", &says(&message("question")))["task"].take();
+        assert_eq!(asks["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asks}");
+        let cancelled = http::ask(&gateway, &agent, "CancelTask", &json!({ "id": asks["id"] }));
+        assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED", "{cancelled}");
+        assert!(!cancelled.to_string().contains(WORD), "{cancelled}");
+    }
 }
 
 fn silent_failures_are_found(scene: &Scene) {

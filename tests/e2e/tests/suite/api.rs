@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use althing_e2e::http::{Answer, raw, request};
-use althing_e2e::{Machine, cast};
+use althing_e2e::{Machine, cast, until};
 use serde_json::{Value, json};
 
 /// No answer may take longer.
@@ -203,6 +203,15 @@ fn a_token_and_a_key_count_from_the_next_request_on() {
     let removed = asked(&socket, "DELETE", "/tokens/maria", b"").json();
     assert_eq!((removed, seen()), (json!({ "removed": "maria", "left": 0 }), 401));
     assert_eq!(posted(&socket, "/gateway/open", &json!({})).json(), json!({ "open": true }));
+    let on_record = || {
+        let list = machine.json(&["audit", "query", "--stage", "changed", "--action", "tokens"]);
+        list["entries"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(on_record(), 3, "it was made, it was withdrawn, and the gateway was opened");
+    machine.json(&["token", "add", "grace"]);
+    until(ANSWER_MAX, "what the command changed is on record", || on_record() == 4);
+    machine.json(&["token", "remove", "grace"]);
+    machine.json(&["token", "open"]);
     let key = || asked(&socket, "GET", "/status", b"").json()["ownerKeys"]["key"].clone();
     let before = key();
     let rotated = posted(&socket, "/keys/rotate", &json!({ "overlapMinutes": 0 })).json();

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use althing_protocol::audit::{AuditExport, AuditLeaf, AuditOutcome, AuditStage, BodyCommitment, BodyRole, OpenBody};
+use althing_protocol::audit::{
+    AuditExport, AuditLeaf, AuditOutcome, AuditStage, AuditVerdict, AuditWord, BodyCommitment, BodyRole, OpenBody,
+};
 use althing_protocol::tlog::{Checkpoint, Head, LogProof, NoteKey, NoteKeyKind, leaf_hash, node_hash};
 use althing_protocol::{AgentId, PublisherId, SecretKey};
 use althing_testing::{remedy, skip};
@@ -12,6 +14,15 @@ const ORIGIN: &str = "audit/owner/node/1-00000000";
 
 fn key(name: &str, kind: NoteKeyKind, seed: u8) -> NoteKey {
     NoteKey::new(name, kind, SecretKey::from_seed(&[seed; 32]).public()).expect("a good name")
+}
+
+/// The second of two leaves, of a turn that a gate refused.
+fn judged() -> AuditExport {
+    let mut leaf = AuditLeaf::new(AuditStage::Turn, 1_790_000_000_000);
+    leaf.agent = Some(AgentId::new(PublisherId::from_digest([3; 32]), "buyer").expect("a good name"));
+    leaf.outcome = Some(AuditOutcome::Failed);
+    leaf.verdicts = vec![AuditVerdict { gate: "schema".to_owned(), word: AuditWord::Refused }];
+    seen(&leaf)
 }
 
 /// The second of two leaves, which a witness saw.
@@ -23,6 +34,12 @@ fn exported() -> AuditExport {
     leaf.outcome = Some(AuditOutcome::Done);
     let salt = [7; 32];
     leaf.bodies = vec![BodyCommitment::of(BodyRole::Result, &salt, b"{\"ordered\":true}")];
+    let bodies = vec![OpenBody { role: BodyRole::Result, salt, body: b"{\"ordered\":true}".to_vec() }];
+    AuditExport { bodies, ..seen(&leaf) }
+}
+
+/// The leaf after another one, which a witness saw, without its bodies.
+fn seen(leaf: &AuditLeaf) -> AuditExport {
     let leaf = leaf.encode().expect("a good leaf");
     let root = node_hash(&leaf_hash(b"before"), &leaf_hash(&leaf));
     let checkpoint = Checkpoint::sign(ORIGIN, Head { size: 2, root }, &SecretKey::from_seed(&[1; 32]));
@@ -33,7 +50,7 @@ fn exported() -> AuditExport {
     AuditExport {
         log: key(ORIGIN, NoteKeyKind::Note, 1),
         leaf,
-        bodies: vec![OpenBody { role: BodyRole::Result, salt, body: b"{\"ordered\":true}".to_vec() }],
+        bodies: Vec::new(),
         proof: LogProof { index: 1, hashes: vec![leaf_hash(b"before")], checkpoint: checkpoint.note().to_owned() },
     }
 }
@@ -66,6 +83,11 @@ fn a_program_written_from_the_specification_verifies_an_exported_leaf() {
     for (member, value) in [("index", 1), ("entries", 2)] {
         assert_eq!(shown[member], value);
     }
+
+    let told = verified(folder.path(), &judged().to_string(), &log, &witness);
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let shown: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(shown["verdicts"], serde_json::json!([{ "0": "schema", "1": 1 }]));
 
     let mut body = good.clone();
     body.bodies[0].body = b"{\"ordered\":false}".to_vec();

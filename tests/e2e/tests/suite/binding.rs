@@ -4,10 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use althing_e2e::{Machine, Running};
+use althing_e2e::{Machine, Running, text};
 use serde_json::{Value, json};
 
 const MODEL: &str = include_str!("../../python/model.py");
+const ARM: &str = include_str!("../../../../examples/robot-arm/arm.yaml");
+const MODULE: &str = include_str!("../../../../examples/robot-arm/arm.wat");
 const SOON: Duration = Duration::from_secs(30);
 
 fn model(machine: &Machine) -> (Running, String) {
@@ -163,4 +165,33 @@ fn the_same_contract_gives_the_same_hash_elsewhere() {
         })
         .collect();
     assert_eq!(hashes[0], hashes[1]);
+}
+
+// P-58
+#[test]
+fn the_seal_of_a_control_loop_says_on_which_core_it_runs_and_by_which_proof() {
+    let machine = Machine::new();
+    machine.write("arm.wat", MODULE);
+    let node = machine.up_alone(&[]);
+    machine.add("arm", &ARM.replace("on_overrun: suspend", "on_overrun: skip"));
+    let running = machine.json(&["bind", "--running", "arm"]);
+    assert!(running["core"].is_u64() && running["proof"]["tasks"].is_array(), "{running}");
+    assert_eq!(machine.json(&["bind", "--running", &text(&running["hash"])])["sealed"], running["sealed"]);
+
+    assert_eq!(machine.run(&["bind", "--running", "arm", "--output", "arm.sealed"]).code, 0);
+    let verified = machine.json(&["bind", "--verify", "arm.sealed"]);
+    assert_eq!((&verified["core"], &verified["proven"]), (&running["core"], &json!(true)), "{verified}");
+    assert_eq!(verified["node"], json!(node.did()), "{verified}");
+
+    // Another proof than the sealed is refused; without one the seal holds, and nothing is proved.
+    let sealed = std::fs::read_to_string(machine.folder().join("arm.sealed")).expect("the seal");
+    let mut file: Value = serde_json::from_str(&sealed).expect("JSON");
+    file["proof"]["tasks"][0][0]["wcet_ns"] = json!(1);
+    machine.write("changed.sealed", &file.to_string());
+    let changed = machine.run(&["bind", "--verify", "changed.sealed"]);
+    assert!(changed.code == 5 && changed.stderr.contains("another one than the sealed"), "{changed:?}");
+    file.as_object_mut().expect("a map").remove("proof");
+    machine.write("bare.sealed", &file.to_string());
+    let bare = machine.json(&["bind", "--verify", "bare.sealed"]);
+    assert_eq!((&bare["holds"], &bare["proven"]), (&json!(true), &json!(false)), "{bare}");
 }

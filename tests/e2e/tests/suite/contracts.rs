@@ -316,3 +316,69 @@ fn task_sets_that_are_refused_say_so_once_and_unknown_letters_are_named() {
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("task 1") && refused.stderr.contains("Did you mean \"D\""), "{refused:?}");
 }
+
+/// A new version of a control loop runs its jobs beside the old one, where both can be kept, and one of them puts out.
+#[test]
+fn two_versions_of_a_control_loop_are_both_admitted_or_the_new_one_is_refused_with_the_proof() {
+    let machine = machine();
+    // Its output says which version it is of.
+    for (module, word) in [("one.wat", "1"), ("two.wat", "2")] {
+        let code = r#"(module (import "althing" "output" (func $output (param i32 f64)))
+          (func (export "turn") (call $output (i32.const 0) (f64.const WORD))))"#;
+        machine.write(module, &code.replace("WORD", word));
+    }
+    // It doubles what the loop puts out.
+    machine.write(
+        "reader.wat",
+        r#"(module
+          (import "althing" "input" (func $input (param i32) (result f64)))
+          (import "althing" "output" (func $output (param i32 f64)))
+          (func (export "turn")
+            (call $output (i32.const 0) (f64.add (call $input (i32.const 0)) (call $input (i32.const 0))))))"#,
+    );
+    let _node = machine.up_alone(&[]);
+    let signals = |inputs: &[&str], outputs: &[&str]| json!({ "inputs": inputs, "outputs": outputs });
+    let with = |budget_us: u64, signals: Value| {
+        let mut contract = hrt(10_000, budget_us);
+        contract["signals"] = signals;
+        contract
+    };
+    let loop_of = |version: &str, module: &str, budget_us: u64| {
+        let text = file("loop", module, &with(budget_us, signals(&[], &["word"])));
+        let mut file: Value = serde_json::from_str(&text).expect("JSON");
+        file["version"] = json!(version);
+        file.to_string()
+    };
+    let begin = |version: &str, module: &str, budget_us: u64| {
+        let path = machine.write("new.yaml", &loop_of(version, module, budget_us));
+        machine.run(&["rollout".as_ref(), "loop".as_ref(), "--yes".as_ref(), "--to".as_ref(), path.as_os_str()])
+    };
+    assert_eq!(add(&machine, "loop", &loop_of("1.0.0", "one.wat", 1_000)).code, 0);
+    let reader = file("reader", "reader.wat", &with(500, signals(&["word"], &["double"])));
+    assert_eq!(add(&machine, "reader", &reader).code, 0);
+    let says = |double: &str| {
+        let heard: String = machine.run(&["call", "reader", ""]).stdout.split_whitespace().collect();
+        heard.contains(&format!("\"double\":{double}"))
+    };
+    until(SOON, "the first version puts out", || says("2"));
+
+    let refused = begin("1.1.0", "two.wat", 9_000);
+    assert_eq!(refused.code, 5, "{refused:?}");
+    for told in ["loop: ", "proof", "what now"] {
+        assert!(refused.stderr.contains(told), "{told}: {refused:?}");
+    }
+    assert_eq!(machine.run(&["rollout", "show", "loop"]).code, 4, "nothing was begun");
+    let begun = begin("1.2.0", "two.wat", 1_000);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let jobs = || {
+        let list = machine.json(&["ps"]);
+        let rows: Vec<Value> = list["agents"].as_array().expect("a list").clone();
+        let of_new = rows.iter().find(|row| row["name"] == "loop" && row["rollout"]["version"] == "1.2.0");
+        of_new.and_then(|row| row["hrt"]["jobs"].as_u64()).unwrap_or_default()
+    };
+    until(SOON, "both run", || jobs() > 5);
+    assert!(says("2"), "the new version puts nothing out yet");
+    machine.json(&["rollout", "promote", "loop"]);
+    until(SOON, "the new one puts out", || says("4"));
+    assert!((0..5).all(|_| says("4")), "and the old one nothing any more");
+}

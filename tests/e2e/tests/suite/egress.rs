@@ -168,6 +168,9 @@ impl Scene {
         let call = spans.iter().find(|span| span["id"] == asked["parent"]);
         assert!(call.is_some_and(|call| call["name"] == "execute_tool"), "{asked}: {traces:?}");
         assert_eq!(asked["attributes"]["gen_ai.agent.name"], "reaching", "{asked}");
+        // And it names the manifest, as the call does.
+        let bound = |span: &Value| span["attributes"]["althing.binding.hash"].clone();
+        assert!(bound(asked).is_string() && call.map(|call| bound(call)) == Some(bound(asked)), "{asked}: {traces:?}");
         traces.iter().map(Value::to_string).chain([list.to_string()]).collect()
     }
 }

@@ -1,11 +1,12 @@
 //! A call that a contract has people asked about: its task waits for them, over restarts; a yes makes it once, a no or silence never,
 //! and what happened is proved to whoever has nothing of the node.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use althing_e2e::python::python;
 use althing_e2e::sessions::{SOON, STEPS, Station, Teller, words};
-use althing_e2e::{Node, Running, http, until};
+use althing_e2e::{Machine, Node, http, ssh, until};
 use serde_json::{Value, json};
 
 /// A name that no other test's files have.
@@ -116,6 +117,12 @@ fn proves(teller: &Teller) {
     until(SOON, "each call has its entries", || {
         ["intent", "outcome", "asked", "answered"].iter().all(|stage| entries(teller, stage).len() == STEPS)
     });
+    let questions = |stage: &str| {
+        let found = entries(teller, stage);
+        found.iter().map(|entry| althing_e2e::text(&entry["question"])).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(questions("answered").len(), STEPS);
+    assert_eq!(questions("intent"), questions("answered"), "each call names the question whose answer allowed it");
     let outcomes = entries(teller, "outcome");
     assert!(outcomes.iter().all(|entry| entry["outcome"] == "done"), "{outcomes:?}");
     let entry = format!("{}.{}", outcomes[0]["log"], outcomes[0]["entry"]);
@@ -123,7 +130,7 @@ fn proves(teller: &Teller) {
     let leaf = leaf.to_str().expect("a plain path");
     machine.json(&["audit", "show", &entry, "--export", leaf]);
     let key = althing_e2e::text(&machine.json(&["audit", "query"])["key"]);
-    let stranger = althing_e2e::Machine::new();
+    let stranger = Machine::new();
     let verified = stranger.json(&["audit", "verify", leaf, "--log", &key]);
     assert_eq!((&verified["valid"], &verified["trusted"]), (&json!(true), &json!(true)), "{verified}");
     assert_eq!(verified["entry"]["action"], json!("count/add"));
@@ -160,20 +167,15 @@ fn a_no_is_heard_by_the_agent_with_its_reason_and_nothing_is_called() {
 
 #[test]
 fn somebody_else_answers_with_a_key_of_the_file_of_people_and_nobody_with_another() {
+    if ssh::is_missing() {
+        return;
+    }
     let station = Station::new();
     let teller = Teller::of("signed");
     let machine = &teller.machine;
-    let key = |name: &str| {
-        let made = Running::start(
-            machine.command(Path::new("ssh-keygen")).args(["-q", "-t", "ed25519", "-N", "", "-f", name]),
-        );
-        let made = made.end(SOON);
-        assert_eq!(made.code, 0, "{made:?}");
-        std::fs::read_to_string(machine.folder().join(format!("{name}.pub"))).expect("a public key")
-    };
-    let (ada, _) = (key("ada"), key("eve"));
+    let [ada, _] = ["ada", "eve"].map(|name| ssh::key(machine, name, "ed25519"));
     let node = teller.begin_with(&asking(&station));
-    let people = machine.write("people.yaml", &format!("owner: ada\npeople:\n  ada:\n    keys: [{:?}]\n", ada.trim()));
+    let people = machine.write("people.yaml", &format!("owner: ada\npeople:\n  ada:\n    keys: [{ada:?}]\n"));
     machine.json(&["people", "load", people.to_str().expect("a plain path")]);
     let shown = machine.run(&["people", "show"]);
     assert!(shown.code == 0 && shown.stdout.contains("SHA256:"), "{shown:?}");
@@ -185,10 +187,7 @@ fn somebody_else_answers_with_a_key_of_the_file_of_people_and_nobody_with_anothe
         assert_eq!(text.code, 0, "{text:?}");
         machine.write(name, &text.stdout);
         let key = name.split('-').next().expect("a name");
-        let arguments = ["-Y", "sign", "-n", "althing-consent", "-f", key, name];
-        let made = Running::start(machine.command(Path::new("ssh-keygen")).args(arguments)).end(SOON);
-        assert_eq!(made.code, 0, "{made:?}");
-        machine.folder().join(format!("{name}.sig")).to_str().expect("a plain path").to_owned()
+        ssh::signature(machine, key, "althing-consent", name).to_str().expect("a plain path").to_owned()
     };
     let stranger = machine.run(&["approve", &id, "--signature", &signed("eve-yes"), "--yes"]);
     assert!(stranger.code == 5 && stranger.stderr.contains("nobody"), "{stranger:?}");
@@ -201,6 +200,71 @@ fn somebody_else_answers_with_a_key_of_the_file_of_people_and_nobody_with_anothe
     assert_eq!(station.counts("signed"), [1, 0]);
     let again = machine.run(&["approve", &second, "--signature", &yes, "--yes"]);
     assert_eq!(again.code, 5, "it is of another question: {again:?}");
+}
+
+#[test]
+fn a_person_who_is_elsewhere_reads_the_question_at_the_gateway_and_answers_with_a_signature() {
+    if ssh::is_missing() {
+        return;
+    }
+    let station = Station::new();
+    let teller = Teller::of("answered");
+    let machine = &teller.machine;
+    let node = teller.begin_with(&asking(&station));
+    let of = |name: &str| {
+        let key = ssh::key(machine, name, "ed25519");
+        format!("  {name}:\n    keys: [{key:?}]\n    users: [{name}]\n")
+    };
+    let people = machine.write("people.yaml", &format!("owner: ada\npeople:\n{}{}", of("ada"), of("eve")));
+    machine.json(&["people", "load", people.to_str().expect("a plain path")]);
+    let task = teller.is_told(&node);
+    waits_for_people(&node, &task);
+    let id = althing_e2e::text(&pending(&teller)["id"]);
+    let (gateway, path) = (node.gateway(), format!("/questions/{id}"));
+    assert_eq!(http::get(&gateway, &path, &[]).status, 403, "whoever sits at the machine has its control socket");
+
+    let bearer = |name: &str| format!("Bearer {}", althing_e2e::text(&machine.json(&["token", "add", name])["token"]));
+    let (ada, eve, nobody) = (bearer("ada"), bearer("eve"), bearer("nobody"));
+    let get = |bearer: &str| http::get(&gateway, &path, &[("Authorization", bearer)]);
+    for (bearer, status) in [("Bearer none", 401), (nobody.as_str(), 403), (eve.as_str(), 404)] {
+        assert_eq!(get(bearer).status, status, "{bearer} is not asked");
+    }
+    let shown = get(&ada);
+    assert_eq!(shown.status, 200, "{shown:?}");
+    let shown = shown.json();
+    let question = &shown["question"];
+    assert_eq!((&question["id"], &question["action"]), (&json!(id), &json!("count/add")), "{shown}");
+    assert!(question["outline"].to_string().contains("answered"), "the arguments are shown: {shown}");
+
+    let signed = |key: &str, word: &str| {
+        let file = format!("{key}-{word}");
+        machine.write(&file, shown[word].as_str().expect("a text"));
+        ssh::signed(machine, key, "althing-consent", &file)
+    };
+    let post = |bearer: &str, answer: &Value| {
+        let headers = [("Authorization", bearer), ("Content-Type", "application/json")];
+        let body = answer.to_string();
+        http::raw(&gateway, &http::request(&gateway, "POST", &path, &headers, body.as_bytes()))
+    };
+    let yes = |signature: &str| json!({ "approved": true, "signature": signature });
+    let (of_ada, of_eve) = (signed("ada", "approve"), signed("eve", "approve"));
+    for (bearer, answer, status) in [
+        (&ada, yes(&of_eve), 403),
+        (&eve, yes(&of_eve), 404),
+        (&eve, yes(&of_ada), 404),
+        (&ada, yes(&signed("ada", "deny")), 403),
+        (&ada, json!({ "approved": true }), 403),
+        (&ada, json!({ "approved": true, "signature": of_ada, "by": "eve" }), 422),
+    ] {
+        let refused = post(bearer, &answer);
+        assert_eq!(refused.status, status, "{answer}: {refused:?}");
+    }
+    assert_eq!(station.counts("answered"), [0; STEPS], "nothing of that is a yes");
+    let taken = post(&ada, &yes(&of_ada));
+    assert_eq!((taken.status, taken.json()), (200, json!({ "id": id, "state": "approved" })));
+    next(&teller, &id);
+    assert_eq!(station.counts("answered"), [1, 0], "a yes is for one call");
+    assert_eq!(post(&ada, &yes(&of_ada)).status, 404, "it waits no more");
 }
 
 #[test]
@@ -238,6 +302,8 @@ fn policies_are_swapped_whole_or_not_at_all_and_explain_themselves() {
     assert!(why.code == 0 && why.stdout.contains("deny") && why.stdout.contains("count/add"), "{why:?}");
     let who = machine.run(&["who", "count/add"]);
     assert!(who.code == 0 && who.stdout.contains("teller"), "{who:?}");
+    let who = &machine.json(&["who", "count/add"])["agents"][0];
+    assert_eq!((&who["answer"], &who["accountable"]), (&json!("depends"), &json!("owner")), "{who}");
     node.running.kill();
     let _node = machine.up_alone(&[]);
     assert_eq!(machine.json(&["policy", "status"])["digest"], loaded["digest"], "it is in force after a restart");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use althing_e2e::python::python_with_dojo;
 use althing_e2e::registry::RegistryProcess;
-use althing_e2e::{Machine, Node, Outcome, Running, cast, go, http, text, until};
-use althing_testing::{at_night, remedy, skip};
+use althing_e2e::{Machine, Node, Outcome, Running, cast, go, http, ssh, text, until};
+use althing_testing::at_night;
 use serde_json::{Value, json};
 
 const FILES: [(&str, &str); 3] = [
@@ -208,24 +208,6 @@ fn gos_checksum_database_opens_receipts_of_a_registry() {
     assert!(said.len() >= 3 && said.iter().all(|line| line.starts_with("ok ")), "{said:?}");
 }
 
-/// A key of OpenSSH, and its public half.
-fn keygen(machine: &Machine, name: &str) -> String {
-    let made = end_of(machine, Path::new("ssh-keygen"), &["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name]);
-    assert_eq!(made.code, 0, "{made:?}");
-    std::fs::read_to_string(machine.folder().join(format!("{name}.pub"))).expect("the public half")
-}
-
-/// The signature of the file `answer` by this key, for this use.
-fn signature(machine: &Machine, key: &str, namespace: &str) -> String {
-    let path = machine.folder().join("answer.sig");
-    if path.exists() {
-        std::fs::remove_file(&path).expect("our own");
-    }
-    let signed = end_of(machine, Path::new("ssh-keygen"), &["-q", "-Y", "sign", "-f", key, "-n", namespace, "answer"]);
-    assert_eq!(signed.code, 0, "{signed:?}");
-    std::fs::read_to_string(path).expect("the signature")
-}
-
 /// A signature with one of its characters changed, somewhere in the bytes that were signed with.
 fn forged(signature: &str, nth: usize) -> String {
     let lines: Vec<&str> = signature.lines().collect();
@@ -240,14 +222,14 @@ fn forged(signature: &str, nth: usize) -> String {
 
 #[test]
 fn what_openssh_verifies_is_a_sign_off_and_nothing_else_is() {
-    if std::process::Command::new("ssh-keygen").arg("-?").output().is_err() {
-        return skip("there is no ssh-keygen", remedy::OPENSSH);
+    if ssh::is_missing() {
+        return;
     }
     let scene = Scene::start();
     let machine = &scene.machine;
-    let [ada, bob, _] = ["ada", "bob", "mallory"].map(|name| keygen(machine, name));
+    let [ada, bob, _] = ["ada", "bob", "mallory"].map(|name| ssh::key(machine, name, "ed25519"));
     scene.load_people([&ada, &bob]);
-    machine.write("signers", &format!("ada {ada}bob {bob}"));
+    machine.write("signers", &format!("ada {ada}\nbob {bob}\n"));
     scene.load_policies(
         "permit(principal, action in [Action::\"call\", Action::\"model\"], resource);\n@id(\"pay\") @sign_off(\"1:auditor\")\npermit(principal, \
          action == Action::\"pay\", resource);\n",
@@ -267,10 +249,10 @@ fn what_openssh_verifies_is_a_sign_off_and_nothing_else_is() {
         machine.write("given.sig", signature);
         machine.run(&["approve", &ask, "--signature", "given.sig", "--yes"])
     };
-    let good = signature(machine, "ada", "althing-consent");
+    let good = ssh::signed(machine, "ada", "althing-consent", "answer");
     let mut refused: Vec<String> = (0..FORGERIES).map(|nth| forged(&good, nth)).collect();
-    refused.push(signature(machine, "ada", "file"));
-    refused.push(signature(machine, "mallory", "althing-consent"));
+    refused.push(ssh::signed(machine, "ada", "file", "answer"));
+    refused.push(ssh::signed(machine, "mallory", "althing-consent", "answer"));
     for signature in &refused {
         assert!(!["ada", "bob"].into_iter().any(|person| verifies(signature, person)), "{signature}");
         let told = counts(signature);
@@ -278,7 +260,7 @@ fn what_openssh_verifies_is_a_sign_off_and_nothing_else_is() {
     }
     // Of other words: what OpenSSH finds good there is not what was asked.
     machine.write("answer", &answer.stdout.replace("answer: approve", "answer: deny"));
-    let turned = signature(machine, "ada", "althing-consent");
+    let turned = ssh::signed(machine, "ada", "althing-consent", "answer");
     assert!(verifies(&turned, "ada"));
     assert_ne!(counts(&turned).code, 0, "a no is no yes");
     assert_eq!(scene.state(&task), "TASK_STATE_AUTH_REQUIRED", "nobody agreed");

@@ -132,7 +132,7 @@ impl Desk {
 
     /// Both spans of a call that the asking agent made in its turn, and that was redirected, name the turn's manifest.
     fn are_bound(&self, at: usize, trace: &str) {
-        let mut hashes = Vec::new();
+        let (mut hashes, mut hosts) = (Vec::new(), Vec::new());
         // One more: the client that called the asking agent did so in no turn.
         until(SOON, "three spans of calls are told", || {
             let told = self.machines[at].json(&["trace", trace]);
@@ -142,7 +142,9 @@ impl Desk {
                     && (span["name"] == "a2a.client" || span["name"] == "a2a.redirect")
             });
             let hash = |span: &Value| (text(&span["name"]), span["attributes"]["althing.binding.hash"].clone());
-            hashes = of_calls.map(hash).collect();
+            let of_calls: Vec<&Value> = of_calls.collect();
+            hosts = of_calls.iter().map(|span| span["attributes"]["althing.host.candidates"].clone()).collect();
+            hashes = of_calls.into_iter().map(hash).collect();
             hashes.len() == 3
         });
         let manifest = self.machines[at].json(&["bind", "--running", ASKING])["hash"].clone();
@@ -151,6 +153,10 @@ impl Desk {
         hashes.sort_by(|(one, _), (other, _)| one.cmp(other));
         let named: Vec<&str> = hashes.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(named, ["a2a.client", "a2a.redirect"]);
+        // Who redirected it and who answered is told, with the hosts that it could go to.
+        let told: Vec<&str> = hosts.iter().filter_map(Value::as_str).collect();
+        let both = |told: &&str| told.contains("redirected the call") && told.contains("\"answered\"");
+        assert!(told.iter().any(both), "{hosts:?}");
     }
 
     /// The nodes that were called for the agent of the group and answered so.

@@ -5,17 +5,21 @@ use std::time::Duration;
 use althing_e2e::{Machine, Node, text, until};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(60);
 
 /// Three nodes of three owners that form a group; the first one founded it.
-struct Team {
-    machines: Vec<Machine>,
+pub(super) struct Team {
+    pub(super) machines: Vec<Machine>,
     nodes: Vec<Option<Node>>,
 }
 
 impl Team {
     fn new() -> Team {
-        let machines: Vec<Machine> = (0..3).map(|_| Machine::new()).collect();
+        Team::of((0..3).map(|_| Machine::new()).collect())
+    }
+
+    /// On these three machines, where no node runs yet.
+    pub(super) fn of(machines: Vec<Machine>) -> Team {
         let nodes: Vec<Option<Node>> = machines.iter().map(|machine| Some(machine.up_alone(&[]))).collect();
         let formed = machines[0].json(&["group", "create", "team"]);
         assert_eq!(formed["name"], "team", "{formed}");
@@ -32,16 +36,16 @@ impl Team {
         team
     }
 
-    fn node(&self, at: usize) -> &Node {
+    pub(super) fn node(&self, at: usize) -> &Node {
         self.nodes[at].as_ref().expect("it runs")
     }
 
-    fn status(&self, at: usize) -> Value {
+    pub(super) fn status(&self, at: usize) -> Value {
         self.machines[at].json(&["group", "status", "team"])
     }
 
     /// The one that leads, among those that run.
-    fn leader(&self) -> usize {
+    pub(super) fn leader(&self) -> usize {
         let leads = |at: &usize| self.nodes[*at].is_some() && self.status(*at)["role"] == "leader";
         let mut found = None;
         until(SOON, "somebody leads", || {
@@ -51,12 +55,12 @@ impl Team {
         found.expect("it was there")
     }
 
-    fn kill(&mut self, at: usize) {
+    pub(super) fn kill(&mut self, at: usize) {
         self.nodes[at].take().expect("it runs").running.kill();
     }
 
     /// Starts a node again, beside another one that runs.
-    fn restart(&mut self, at: usize) {
+    pub(super) fn restart(&mut self, at: usize) {
         let other = self.nodes.iter().flatten().next().map(|node| node.address("/ip4/127.0.0.1"));
         let peer = other.iter().flat_map(|address| ["--peer", address.as_str()]).collect::<Vec<_>>();
         self.nodes[at] = Some(self.machines[at].up_alone(&peer));

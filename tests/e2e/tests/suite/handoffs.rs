@@ -2,11 +2,10 @@
 //! between the nodes of two owners.
 #![expect(clippy::disallowed_methods, reason = "a handoff is valid for some hours of the real time of day")]
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running, cast, until};
+use althing_e2e::{Machine, Outcome, Running, cast, ssh, until};
 use serde_json::{Value, json};
 
 /// Says a word every 50 ms for a minute.
@@ -155,36 +154,11 @@ fn a_chain_is_verified_from_the_oldest_on() {
     assert_eq!((code, reasons(&told, 1)), (1, vec!["chain"]), "the other way round: {told}");
 }
 
-/// A key of OpenSSH in the folder of the machine, whose public half is in `NAME.pub`.
-fn keygen(machine: &Machine, name: &str, kind: &str) -> PathBuf {
-    let made = run(machine, Command::new("ssh-keygen").args(["-q", "-t", kind, "-N", "", "-f", name]));
-    assert_eq!(made.code, 0, "{made:?}");
-    machine.folder().join(name)
-}
-
-fn run(machine: &Machine, command: &mut Command) -> Outcome {
-    let mut whole = machine.command(Path::new(command.get_program()));
-    whole.args(command.get_args());
-    Running::start(&mut whole).end(COMMAND_MAX)
-}
-
-/// The text of the signature that OpenSSH makes of a file.
-fn ssh_sign(machine: &Machine, key: &Path, namespace: &str, file: &str) -> String {
-    let signature = machine.folder().join(format!("{file}.sig"));
-    if signature.exists() {
-        std::fs::remove_file(&signature).expect("our own");
-    }
-    let key = key.to_str().expect("a plain path");
-    let signed = run(machine, Command::new("ssh-keygen").args(["-q", "-Y", "sign", "-f", key, "-n", namespace, file]));
-    assert_eq!(signed.code, 0, "{signed:?}");
-    std::fs::read_to_string(signature).expect("the signature")
-}
-
 /// P-207, with the program that people have.
 #[test]
 fn what_ssh_keygen_signs_counts_as_a_sign_off() {
-    if Command::new("ssh-keygen").arg("-?").output().is_err() {
-        return althing_testing::skip("there is no ssh-keygen", althing_testing::remedy::OPENSSH);
+    if ssh::is_missing() {
+        return;
     }
     let machine = machine();
     machine.write("draft.json", &regulated().to_string());
@@ -192,8 +166,9 @@ fn what_ssh_keygen_signs_counts_as_a_sign_off() {
     let statement = handoff(&machine, &["show", "draft.json", "--statement", "owner", "--until", until]);
     assert_eq!(statement.code, 0, "{statement:?}");
     machine.write("statement", &statement.stdout);
-    let key = keygen(&machine, "owner", "ed25519");
-    keygen(&machine, "other", "ed25519");
+    for (name, kind) in [("owner", "ed25519"), ("other", "ed25519"), ("rsa", "rsa")] {
+        ssh::key(&machine, name, kind);
+    }
     let signed_off = |name: &str, signature: String| {
         let draft = std::fs::read_to_string(machine.folder().join("draft.json")).expect("the draft");
         let mut view: Value = serde_json::from_str(&draft).expect("JSON");
@@ -201,12 +176,12 @@ fn what_ssh_keygen_signs_counts_as_a_sign_off() {
         view["regulation"]["sign_offs"] = json!([{ "role": "owner", "until_ms": until_ms, "signature": signature }]);
         machine.write(name, &view.to_string());
     };
-    signed_off("good.json", ssh_sign(&machine, &key, "althing-handoff", "statement"));
+    signed_off("good.json", ssh::signed(&machine, "owner", "althing-handoff", "statement"));
     let signed = handoff(&machine, &["sign", "good.json", "signed.json", "--signers", "owner.pub"]);
     assert_eq!(signed.code, 0, "{signed:?}");
     let (code, told) = verified(&machine, &["signed.json", "--signers", "owner.pub"]);
     assert_eq!((code, &told["handoffs"][0]["signOffs"][0]["counts"]), (0, &json!(true)), "{told}");
-    let fingerprint = run(&machine, Command::new("ssh-keygen").args(["-l", "-f", "owner.pub"])).stdout;
+    let fingerprint = ssh::keygen(&machine, &["-l", "-f", "owner.pub"]).stdout;
     let shown = told["handoffs"][0]["signOffs"][0]["key"].as_str().expect("a key");
     assert!(fingerprint.contains(shown), "{fingerprint} is {shown}");
     // Nobody said that this key counts, or somebody else's does.
@@ -215,10 +190,10 @@ fn what_ssh_keygen_signs_counts_as_a_sign_off() {
         assert_eq!((code, reasons(&told, 0)), (1, vec!["sign_off_missing"]), "{told}");
     }
     // For another use, by a key of another kind, of other words.
-    signed_off("use.json", ssh_sign(&machine, &key, "file", "statement"));
-    signed_off("kind.json", ssh_sign(&machine, &keygen(&machine, "rsa", "rsa"), "althing-handoff", "statement"));
+    signed_off("use.json", ssh::signed(&machine, "owner", "file", "statement"));
+    signed_off("kind.json", ssh::signed(&machine, "rsa", "althing-handoff", "statement"));
     machine.write("changed", &statement.stdout.replace("role: owner", "role: clerk"));
-    signed_off("words.json", ssh_sign(&machine, &key, "althing-handoff", "changed"));
+    signed_off("words.json", ssh::signed(&machine, "owner", "althing-handoff", "changed"));
     for name in ["use.json", "kind.json", "words.json"] {
         let refused = handoff(&machine, &["sign", name, "out.json", "--signers", "owner.pub"]);
         // A signature of RSA is longer than a sign-off may be.
@@ -269,4 +244,37 @@ fn the_work_of_a_task_is_handed_to_the_agent_of_another_owner() {
     assert!(ended.stdout.contains("Pages 8 to 12."), "the other one's answer: {ended:?}");
     let over = handoff(&here, &[&task, "far"]);
     assert_eq!(over.code, 5, "{over:?}");
+}
+
+/// Whoever does the work, who asked is promised what the contract of the agent says that was asked.
+#[test]
+fn what_the_other_agent_answers_has_to_pass_the_gates_of_the_one_that_was_asked() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return althing_testing::skip("there is no python3", althing_testing::remedy::PYTHON);
+    }
+    let (here, there) = (Machine::new(), Machine::new());
+    let serving = there.up_alone(&[]);
+    let _asking = here.up_alone(&["--peer", &serving.address("/ip4/127.0.0.1")]);
+    there.add("far", &cast::echo("far", "anyone"));
+    until(SOON, "it is found", || here.finds("far"));
+    assert_eq!(here.run(&["trust", &serving.owner()]).code, 0);
+    here.write("slow.py", SLOW);
+    let slow = cast::program("slow", &["python3", "slow.py"], "own");
+    let class = "class: { latency: srt }";
+    assert!(slow.contains(class), "{slow}");
+    let gated = format!("{class}, verify: {{ schema: {{ output: {{ type: object }} }} }}");
+    here.add("slow", &slow.replace(class, &gated));
+    let mut calling = Running::start(&mut here.althing(&["--json", "call", "slow", "Count the pages."]));
+    let first = calling.line(SOON).expect("its task");
+    let task: Value = serde_json::from_str(&first).expect("JSON");
+    let task = task["task"]["id"].as_str().expect("an id").to_owned();
+    let drafted = handoff(&here, &[&task, "far", "--remaining", "Pages 8 to 12.", "--draft", "work.json"]);
+    assert_eq!(drafted.code, 0, "{drafted:?}");
+    let given = here.json(&["handoff", &task, "far", "--sign-off", "work.json"]);
+    assert_eq!(given["state"], "given", "{given}");
+    let ended = calling.end(SOON);
+    let told = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(told.contains("GATE_REFUSED") && !told.contains("Pages 8 to 12."), "{told}");
+    let refused = &here.json(&["verdict", &task])["refusals"][0];
+    assert!(refused["answer"].as_str().is_some_and(|answer| answer.contains("Pages 8 to 12.")), "{refused}");
 }

@@ -55,6 +55,16 @@ fn shares(machine: &Machine) -> BTreeMap<String, u64> {
     rows.filter_map(share).collect()
 }
 
+/// What is on record of the agent's rollouts, the oldest first.
+fn on_record(machine: &Machine) -> Vec<String> {
+    let list = machine.json(&["audit", "query", "--stage", "changed"]);
+    let actions = list["entries"].as_array().into_iter().flatten().filter_map(|entry| entry["action"].as_str());
+    let of_rollouts = ["rollout", "promoting", "aborting", "going back"];
+    let mut said: Vec<String> = actions.filter(|what| of_rollouts.contains(what)).map(str::to_owned).collect();
+    said.reverse();
+    said
+}
+
 /// Kills the node, and starts it again.
 fn again(machine: &Machine, node: Node) -> Node {
     node.running.kill();
@@ -94,6 +104,7 @@ fn a_version_that_fails_goes_back_by_itself_and_stays_back() {
     assert!(reason.starts_with("it is worse: "), "{told}");
     let is_clean = |node: &Node| (0..20).all(|_| said(node, None).as_deref() == Some("one"));
     assert!(is_clean(&node), "{told}");
+    until(SOON, "it is on record that it went back", || on_record(&machine) == ["rollout", "going back"]);
 
     let node = again(&machine, node);
     assert!(is_clean(&node), "what went back is back after a kill");
@@ -105,6 +116,20 @@ fn a_version_that_fails_goes_back_by_itself_and_stays_back() {
     let twice = begin(&machine, "1.2.0", "fails");
     assert!(twice.code == 5 && twice.stderr.contains("went back before"), "{twice:?}");
     assert!(is_clean(&node), "nothing was begun");
+}
+
+#[test]
+fn a_version_whose_program_ends_before_it_answers_goes_back_at_its_first_call() {
+    let machine = Machine::new();
+    machine.write("shop.py", SHOP);
+    let node = machine.up_alone(&[]);
+    machine.add("shop", &shop("1.0.0", "one"));
+    began(&machine, "1.1.0", "ends");
+    assert!((0..CALLS_MAX).any(|_| said(&node, None).is_none()), "no call was the new version's");
+    until(SOON, "one is enough", || show(&machine)["state"] == "wentBack");
+    let told = show(&machine);
+    assert!(told["reason"].as_str().is_some_and(|reason| reason.starts_with("it crashed")), "{told}");
+    assert!((0..20).all(|_| said(&node, None).as_deref() == Some("one")), "{told}");
 }
 
 #[test]
@@ -130,6 +155,7 @@ fn a_version_that_is_promoted_is_the_agent_from_then_on_and_conversations_stay_w
     assert_eq!(talk(&node), first, "also when its node was killed");
     let promoted = machine.json(&["rollout", "promote", "shop"]);
     assert_eq!(promoted["state"], "promotedByOwner", "{promoted}");
+    until(SOON, "it is on record who was promoted", || on_record(&machine) == ["rollout", "promoting"]);
     let are_new = |node: &Node| (0..12).all(|_| said(node, None).as_deref() == Some("two"));
     assert!(are_new(&node), "new conversations are the new version's");
     assert_eq!(talk(&node), first, "and older ones go on where they are");
@@ -188,6 +214,7 @@ fn labelled_cases_count_with_the_calls() {
     let expected = json!({ "stable": 2, "stableWrong": 0, "new": 2, "newWrong": 0 });
     assert_eq!((&told["cases"], &told["calls"], &told["state"]), (&expected, &json!(2), &json!("running")), "{told}");
     machine.json(&["rollout", "abort", "shop"]);
+    until(SOON, "it is on record that it was ended", || on_record(&machine) == ["rollout", "aborting"]);
     let schema = json!({ "schema": { "output": { "type": "object" } } });
     let begun = begin_with(&machine, &echo("1.2.0", "task", Some(schema)), &["--with-cases", cases]);
     assert_eq!(begun.code, 0, "{begun:?}");

@@ -22,10 +22,10 @@ const RESTARTS: usize = 20;
 
 /// Ends a node at each sync of a turn, a node and a turn for each, until a turn ends first; `judge` is given what each task came
 /// to on the node that was started after. Gives whether that can be done here.
-fn at_each_sync(effect: Option<&str>, mut judge: impl FnMut(&Station, &Teller, &Node, End)) -> bool {
+fn at_each_sync(file: impl Fn(&Station) -> String, mut judge: impl FnMut(&Station, &Teller, &Node, End)) -> bool {
     let Some(station) = Station::with_strace() else { return false };
     for nth in 1..SYNCS_MAX {
-        let teller = Teller::new(&station, &format!("run-{nth}"), effect);
+        let teller = Teller::new(&format!("run-{nth}"), &file(&station));
         let was_ended = teller.ended_at(nth);
         let node = teller.machine.up_alone(&[]);
         let task = teller.is_told(&node);
@@ -54,16 +54,15 @@ fn settle(teller: &Teller, node: &Node, how: &[&str]) -> Value {
         completed = task;
         true
     });
-    until(SOON, "a journal ends with its task", || {
-        teller.machine.json(&["session", "list"]) == json!({ "sessions": [] })
-    });
+    until(SOON, "a journal ends with its task", || teller.machine.json(&["session", "list"])["sessions"] == json!([]));
     completed
 }
 
-#[test]
-fn a_node_that_ends_at_any_sync_makes_no_final_call_twice_and_tells_of_each_that_has_no_result() {
+/// Ends a node at each sync of a turn whose calls are final: none is made twice, and each that has no result is told. The agent says
+/// `by_hand` where it is told a result that is not the tool's.
+fn counts_final_calls(file: impl Fn(&Station) -> String, by_hand: &str) {
     let mut doubts = 0;
-    let was_tried = at_each_sync(None, |station, teller, node, end| {
+    let was_tried = at_each_sync(file, |station, teller, node, end| {
         let before = station.counts(&teller.run);
         assert!(before.iter().all(|count| *count <= 1), "{}: {before:?}", teller.run);
         let doubtful = match end {
@@ -89,7 +88,7 @@ fn a_node_that_ends_at_any_sync_makes_no_final_call_twice_and_tells_of_each_that
         let file = teller.result("told by hand");
         let done = settle(teller, node, &["--done", &step, file.to_str().expect("a plain path")]);
         let after = station.counts(&teller.run);
-        assert!(words(&done).matches("told by hand").count() == 1 && words(&done).matches("[step ").count() == 1);
+        assert!(words(&done).matches(by_hand).count() == 1 && words(&done).matches("[step ").count() == 1);
         assert!(after.iter().all(|count| *count <= 1), "{before:?} {after:?}");
     });
     // Whose node ended at the sync before a call knows not whether it was made; what the node syncs beside it comes between.
@@ -97,8 +96,19 @@ fn a_node_that_ends_at_any_sync_makes_no_final_call_twice_and_tells_of_each_that
 }
 
 #[test]
+fn a_node_that_ends_at_any_sync_makes_no_final_call_twice_and_tells_of_each_that_has_no_result() {
+    counts_final_calls(|station| station.file(None), "told by hand");
+}
+
+#[test]
+fn a_node_that_ends_at_any_sync_makes_no_final_call_of_a_component_twice_and_tells_of_each_that_has_no_result() {
+    counts_final_calls(Station::component, "[told]");
+}
+
+#[test]
 fn repeatable_calls_are_made_again_and_the_task_goes_on_by_itself() {
-    at_each_sync(Some("repeatable"), |station, teller, _, end| {
+    let file = |station: &Station| station.file(Some("repeatable"));
+    at_each_sync(file, |station, teller, _, end| {
         let End::Completed(task) = end else { panic!("{}: {end:?}", teller.run) };
         assert_eq!(words(&task), BOTH, "what was said before is replaced");
         let counts = station.counts(&teller.run);
@@ -108,7 +118,8 @@ fn repeatable_calls_are_made_again_and_the_task_goes_on_by_itself() {
 
 #[test]
 fn keyed_calls_are_made_again_under_their_key_and_take_effect_once() {
-    at_each_sync(Some("keyed"), |station, teller, _, end| {
+    let file = |station: &Station| station.file(Some("keyed"));
+    at_each_sync(file, |station, teller, _, end| {
         let End::Completed(task) = end else { panic!("{}: {end:?}", teller.run) };
         assert_eq!(words(&task), BOTH);
         let calls = station.calls(&teller.run);
@@ -186,7 +197,7 @@ fn a_call_in_doubt_is_told_everywhere_and_never_repeated_however_often_the_node_
     until(SOON, "the agent is here", || teller.machine.finds("teller"));
     let (task, step) = teller.doubt();
     let machine = &teller.machine;
-    assert_eq!(machine.json(&["status"])["layers"]["l4Session"], json!({ "sessions": 1, "inDoubt": 1 }));
+    assert_eq!(machine.json(&["status"])["layers"]["l4Session"], json!({ "sessions": 1, "inDoubt": 1, "stopped": 0 }));
     let doctor = machine.run(&["doctor"]);
     assert!(doctor.code == 1 && doctor.stdout.contains("WRONG L4") && doctor.stdout.contains(&task), "{doctor:?}");
     let listed = machine.run(&["session", "list"]);
@@ -291,7 +302,7 @@ fn a_turn_whose_journal_is_sealed_goes_on_and_its_tape_shows_its_steps_and_nothi
     assert!(shown["turns"][0]["endedMs"].is_u64() && !shown.to_string().contains("step 1"), "{shown}");
     let people = machine.run(&show);
     assert!(people.code == 0 && people.stdout.contains("count/add") && !people.stdout.contains("step 1"), "{people:?}");
-    until(SOON, "it is over", || machine.json(&["session", "list"]) == json!({ "sessions": [] }));
+    until(SOON, "it is over", || machine.json(&["session", "list"])["sessions"] == json!([]));
     node.running.kill();
     let _node = machine.up_alone(&[]);
     until(SOON, "the agent is here", || machine.finds("teller"));
@@ -326,7 +337,7 @@ fn a_stock_client_subscribes_again_at_the_gateway_of_a_node_that_was_killed_and_
     let (station, port) = (Station::new(), free_port());
     let gateway = format!("127.0.0.1:{port}");
     station.hold("hold-tool");
-    let teller = Teller::new(&station, "followed", Some("repeatable"));
+    let teller = Teller::new("followed", &station.file(Some("repeatable")));
     let flags = ["--no-lan", "--gateway", &gateway, "--listen", "/ip4/127.0.0.1/tcp/0"];
     let node = teller.machine.up(&flags);
     until(SOON, "the agent is here", || teller.machine.finds("teller"));

@@ -17,7 +17,7 @@ const BOTH: &str = "heard [step 1] [step 2]";
 /// `client` gives its command on that machine, told the gateway and the message.
 fn followed_over_a_restart(run: &str, client: impl FnOnce(&Machine, &str, &str) -> Command) {
     let station = Station::new();
-    let teller = Teller::new(&station, run, Some("repeatable"));
+    let teller = Teller::new(run, &station.file(Some("repeatable")));
     let here = teller.machine.of_same_owner();
     let gateway = here.up_alone(&[]);
     let peer = gateway.address("/ip4/127.0.0.1");

@@ -75,6 +75,23 @@ fn hash_of(span: &Value) -> &Value {
     &span["attributes"]["althing.binding.hash"]
 }
 
+/// The candidates that an attribute of a span tells.
+fn candidates(span: &Value, attribute: &str) -> Vec<Value> {
+    let told = span["attributes"][attribute].as_str().unwrap_or_else(|| panic!("{attribute} in {span}"));
+    assert!(!told.contains("over the mesh") && !told.contains("over MCP"), "{told}");
+    serde_json::from_str(told).expect("a list")
+}
+
+/// Which agent a name meant, and what the agent on that node was bound to, is told with why: by ids alone.
+fn tells_choices(spans: &[Value], node: &str) {
+    let of_agent = |name: &str| named(spans, name).into_iter().find(|(_, at)| *at == node).expect("helper's").0;
+    let meant = candidates(of_agent("a2a.client"), "althing.agent.candidates");
+    let is_echo = text(&meant[0]["id"]).ends_with(":echo") && meant[0]["why"] == "chosen: it is the owner's";
+    assert!(meant.len() == 1 && is_echo, "{meant:?}");
+    let bound = candidates(of_agent("invoke_agent"), "althing.binding.candidates");
+    assert!(text(&bound[0]["why"]).starts_with("rank 1: ") && bound.len() <= 9, "{bound:?}");
+}
+
 /// From a span up to the first one without a known parent.
 fn path<'a>(spans: &'a [Value], from: &'a Value) -> Vec<&'a str> {
     let mut names = vec![from["name"].as_str().expect("a name")];
@@ -139,6 +156,8 @@ fn one_trace_leads_over_three_nodes_to_an_agent_and_to_a_tool() {
     assert!(of_client.len() == 3 && of_client.iter().all(|span| hash_of(span).is_null()), "{of_client:?}");
     let in_turn: Vec<_> = asked.iter().filter(|(_, node)| *node == b).map(|(span, _)| hash_of(span)).collect();
     assert_eq!(in_turn, [&json!(hashes[0].1)], "the manifest of the agent that asked");
+
+    tells_choices(spans, &b);
 
     // It is listed, may be named by its beginning, from another node too, and is shown as a tree.
     let listed = scene.machines[0].json(&["trace"]);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use althing_e2e::http::{HONEST, raw, request, says};
 use althing_e2e::{COMMAND_MAX, Machine, Outcome, Running, cast, until};
+use althing_protocol::hex;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -71,10 +72,6 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
 
 fn field<'a>(of: &[(u64, &'a [u8])], number: u64) -> &'a [u8] {
     of.iter().find(|(found, _)| *found == number).map_or(&[], |(_, value)| value)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn utf8(bytes: &[u8]) -> String {

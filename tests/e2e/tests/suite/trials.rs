@@ -2,7 +2,7 @@
 //! tape is told by its name.
 
 use althing_e2e::sessions::{End, SOON, STEPS, Station, Teller, words};
-use althing_e2e::{Node, until};
+use althing_e2e::{Machine, Node, cast, until};
 use serde_json::{Value, json};
 
 /// What the agent says when both of its calls were made.
@@ -19,7 +19,7 @@ fn teller(station: &Station, run: &str, is_recorded: bool) -> (Teller, Node, Str
     let task = teller.is_told(&node);
     let End::Completed(done) = teller.end(&node, &task) else { panic!("it is in doubt") };
     assert_eq!(words(&done), BOTH);
-    until(SOON, "its journal is closed", || teller.machine.json(&["session", "list"]) == json!({ "sessions": [] }));
+    until(SOON, "its journal is closed", || teller.machine.json(&["session", "list"])["sessions"] == json!([]));
     (teller, node, task)
 }
 
@@ -43,7 +43,7 @@ fn a_case_of_a_task_passes_from_its_tape_and_what_changed_is_found() {
     station.hold("hold-model");
     station.hold("hold-tool");
     let added = machine.run(&["case", "add", &task, "--to", path]);
-    assert!(added.code == 0 && added.stdout.contains("1 cases"), "{added:?}");
+    assert!(added.code == 0 && added.stdout.contains("has 1 case now"), "{added:?}");
     let twice = machine.run(&["case", "add", &task, "--to", path]);
     assert!(twice.code == 2 && twice.stderr.contains("line 1 has the id"), "{twice:?}");
     let text = std::fs::read_to_string(&file).expect("it was written");
@@ -104,6 +104,95 @@ fn a_live_test_asks_the_model_and_changes_nothing_but_at_test_servers() {
 }
 
 #[test]
+fn a_judge_is_measured_by_cases_that_say_what_is_right() {
+    let machine = Machine::new();
+    machine.write("shop.py", include_str!("../../python/shop.py"));
+    let _node = machine.up_alone(&[]);
+    // It lets everything pass.
+    machine.add("judge", &cast::program("judge", &["python3", "shop.py", r#"{"passed": true}"#], "trusted"));
+    let clerk = json!({
+        "name": "clerk",
+        "description": "Says it again",
+        "runtime": { "native": { "builtin": "echo", "config": { "answer": "task" } } },
+        "contract": {
+            "class": { "latency": "srt" },
+            "capabilities": ["agents/judge"],
+            "verify": { "checks": [{ "by": "agents/judge" }] },
+        },
+    });
+    machine.add("clerk", &clerk.to_string());
+    let case = |said: &str, verdict: &str| {
+        format!("{}\n", json!({ "input": said, "metadata": { "althing": { "verdict": verdict } } }))
+    };
+    let cases = machine.write("cases.jsonl", &[case("a mug", "pass"), case("a lie", "fail")].concat());
+    let cases = cases.to_str().expect("a plain path");
+    let command = ["test", "clerk", "--cases", cases, "--live", "--test-server", "agents"];
+    let told = machine.run(&command);
+    assert!(told.code == 1 && told.stdout.contains("no gate refused the answer, and one should"), "{told:?}");
+    assert!(told.stdout.contains("agents/judge says passed, wanted fail (agreed in 1 of 2 labelled runs"), "{told:?}");
+    let last = told.stdout.trim_end().lines().last().unwrap_or_default();
+    assert!(last.starts_with("agents/judge agreed in 1 of 2 labelled runs, 0.500 ("), "{told:?}");
+    let report = machine.run(&[&["--json"][..], &command].concat());
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let judge = &report["judges"][0];
+    assert_eq!((&judge["judge"], &judge["agreed"], &judge["asked"]), (&json!("agents/judge"), &json!(1), &json!(2)));
+    assert_eq!(report["cases"][0]["runs"][0]["judges"], json!([{ "judge": "agents/judge", "passed": true }]));
+}
+
+#[test]
+fn an_agent_of_another_node_is_tested_by_its_answers_once_its_effects_there_are_accepted() {
+    let station = Station::new();
+    let teller = Teller::of("there");
+    let node = teller.begin(&station, Some("keyed"));
+    let here = teller.machine.of_same_owner();
+    let _here = here.up_alone(&["--peer", &node.address("/ip4/127.0.0.1")]);
+    until(SOON, "the agent is found", || here.finds("teller"));
+    let case = json!({ "input": format!("there {STEPS}"), "target": BOTH });
+    let file = here.write("cases.jsonl", &format!("{case}\n"));
+    let path = file.to_str().expect("a plain path");
+    let test = |agent: &str, more: &[&str]| {
+        let mut command = vec!["test", agent, "--cases", path];
+        command.extend(more);
+        let ended = here.run(&command);
+        (ended.code, format!("{}{}", ended.stdout, ended.stderr))
+    };
+
+    let (code, told) = test("teller", &[]);
+    assert!(code == 4 && told.contains("runs on this node") && told.contains("live"), "{code}: {told}");
+    let (code, told) = test("teller", &["--live"]);
+    assert!(code == 5 && told.contains("effects there") && told.contains("--yes"), "{code}: {told}");
+    let (code, told) = test("teller", &["--live", "--yes", "--test-server", "count"]);
+    assert!(code == 2 && told.contains("says nothing to that node"), "{code}: {told}");
+    let (code, told) = test("nobody", &["--live", "--yes"]);
+    assert!(code == 4, "{code}: {told}");
+    assert_eq!(station.counts("there"), [0; STEPS], "nothing was called");
+
+    let report = here.json(&["test", "teller", "--cases", path, "--live", "--yes"]);
+    assert_eq!((&report["verdict"], &report["elsewhere"]), (&json!("pass"), &json!(true)), "{report}");
+    let run = &report["cases"][0]["runs"][0];
+    assert_eq!((&run["agent"], &run["tools"]), (&json!("teller"), &json!([])), "{report}");
+    assert_eq!(station.counts("there"), [1; STEPS], "it was called there");
+    let agents = teller.machine.json(&["agent", "list"]);
+    let id = agents["agents"][0]["id"].as_str().expect("its id");
+    let (code, told) = test(id, &["--live", "--yes"]);
+    assert!(code == 0 && told.contains("effects there are not seen here"), "{code}: {told}");
+
+    // What cannot be seen is no pass, and nothing is called for it.
+    let mut named = case.clone();
+    named["metadata"] = json!({ "althing": { "tools": { "never": ["count/clear"] } } });
+    here.write("cases.jsonl", &format!("{named}\n"));
+    let before = station.counts("there");
+    let (code, told) = test("teller", &["--live", "--yes"]);
+    assert!(code == 9 && told.contains("names tools"), "{code}: {told}");
+    assert_eq!(station.counts("there"), before);
+    let mut wrong = case;
+    wrong["target"] = "heard nothing".into();
+    here.write("cases.jsonl", &format!("{wrong}\n"));
+    let (code, told) = test("teller", &["--live", "--yes"]);
+    assert!(code == 1 && told.contains("wanted \"heard nothing\""), "{code}: {told}");
+}
+
+#[test]
 fn what_is_no_task_or_no_agent_here_is_refused() {
     let station = Station::new();
     let (teller, _node, _) = teller(&station, "none", false);
@@ -111,6 +200,9 @@ fn what_is_no_task_or_no_agent_here_is_refused() {
     machine.write("cases.jsonl", "{\"input\": \"hi\", \"target\": \"hi\"}\n");
     let file = machine.folder().join("cases.jsonl");
     let path = file.to_str().expect("a plain path");
+    let empty = machine.write("none.jsonl", "");
+    let empty = machine.run(&["test", "teller", "--cases", empty.to_str().expect("a plain path")]);
+    assert!(empty.code == 2 && empty.stderr.contains("\"target\""), "it says what a case is: {empty:?}");
     for command in [&["replay", "none"][..], &["case", "add", "none"], &["test", "nobody", "--cases", path]] {
         let refused = machine.run(command);
         assert!(refused.code == 4 && refused.stderr.contains("no"), "{command:?}: {refused:?}");

@@ -27,6 +27,7 @@ const PURE: &[&str] = &[
     "node/l1-execution/src/hrt/counters.rs",
     "node/l1-execution/src/model/chat.rs",
     "node/l1-execution/src/process/card.rs",
+    "node/l1-execution/src/smooth.rs",
     "node/l1-execution/src/sse.rs",
     "node/l3-discovery/routing/src",
     "node/store/src/format.rs",

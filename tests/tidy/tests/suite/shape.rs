@@ -11,7 +11,7 @@ const TYPE_LINES_MAX: usize = 400;
 
 /// Types over the limit, each with why: folder, type, lines at most. The numbers may only shrink.
 const LARGE_TYPES: &[(&str, &str, usize, &str)] =
-    &[("node/l3-discovery/src", "Catalogue", 515, "one table and its indexes, which change together")];
+    &[("node/l3-discovery/src", "Catalogue", 471, "one table and its indexes, which change together")];
 
 /// What assembles a node, and who may call it: one composition root, and those who put parts of a node together on purpose.
 const ROOT: &[(&str, &[&str])] = &[

@@ -11,7 +11,7 @@ const SANDBOX_KEYS: [&str; 5] = ["required", "folder", "read", "write", "egress"
 const EGRESS_KEYS: [&str; 4] = ["host", "variable", "path", "headers"];
 
 /// The sandbox of a program; without the key the default.
-pub(super) fn sandbox(reader: &mut Reader, fields: &Fields<'_>) -> Option<Sandbox> {
+pub(crate) fn sandbox(reader: &mut Reader, fields: &Fields<'_>) -> Option<Sandbox> {
     let Some(at) = fields.value("sandbox") else { return Some(Sandbox::default()) };
     let path = fields.path_of("sandbox");
     match &at.node {

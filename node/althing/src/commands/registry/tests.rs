@@ -23,6 +23,9 @@ fn status(version: &str, newest: Option<&str>) -> InstallStatus {
         quarantined: None,
         named: None,
         passed_to: None,
+        update: UpdateRule::Asked,
+        tried: None,
+        held: None,
     }
 }
 
@@ -60,5 +63,11 @@ fn what_is_newer_than_a_revoked_version_is_said() {
     let (named, passed_to) = (Some(own("example.org/a")), Some(own("urn:b")));
     let passed = InstallStatus { named, passed_to, ..status("1.0.0", Some("1.0.0")) };
     assert!(newest(&passed).starts_with("up to date; CAREFUL, example.org/a leads to urn:b now"));
+    let follows = InstallStatus { update: UpdateRule::Rollout, ..status("1.0.0", Some("1.1.0")) };
+    assert_eq!(newest(&follows), "1.1.0; newer ones begin a rollout");
+    let held = InstallStatus { held: Some(own("1.1.0: it may do more")), ..follows.clone() };
+    assert_eq!(newest(&held), "1.1.0; not tried: 1.1.0: it may do more");
+    let tried = InstallStatus { tried: Some(own("1.1.0")), ..follows };
+    assert_eq!(newest(&tried), "1.1.0; 1.1.0 is tried: `althing rollout show echo`");
     assert_eq!(unchanged("echo", &yanked), "echo stays: 1.2.0 was yanked: it forgets; nothing newer");
 }

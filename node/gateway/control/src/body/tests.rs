@@ -10,7 +10,7 @@ use althing_api::{
     Problem, ProveRequest, PruneRequest, PublishRequest, PurgeRequest, RejectRequest, ReplayRequest, ReserveRequest,
     RestartRequest, ResumeRequest, RevokeRequest, RolloutOrder, RolloutRequest, RotateRequest, RouteChannel,
     RouteEvaluation, RouteFile, RouteRequest, ScheduleRequest, ServeGroup, StopRequest, SubmitTask, TaskRequest,
-    TestRequest, TrustRequest, UpdateRequest, WithdrawRequest, WorkflowRequest,
+    TestRequest, TrustRequest, UpdateRequest, UpdateRuleRequest, WithdrawRequest, WorkflowRequest,
 };
 use axum::http::Request;
 
@@ -40,6 +40,7 @@ const POSTS: &[(&str, Reader, &str)] = &[
     ("/stop", read_as::<StopRequest>, r#"{"revoke":"yes"}"#),
     ("/adopt/accept", read_as::<AcceptRequest>, r#"{"name":[]}"#),
     ("/agents", read_as::<AddRequest>, r#"{"sources":"a.yaml"}"#),
+    ("/answer", read_as::<CallRequest>, r#"{"agent":"echo","task":7}"#),
     ("/apps", read_as::<AppRequest>, r#"{"remove":{"group":1,"app":"a"}}"#),
     ("/bind", read_as::<AddRequest>, r#"{"file":7}"#),
     ("/blueprints", read_as::<MeasureRequest>, r#"{"tokens":-1}"#),
@@ -56,6 +57,7 @@ const POSTS: &[(&str, Reader, &str)] = &[
     ("/groups/{group}/tasks", read_as::<TaskRequest>, r#"{"submit":{"attempts":"three"}}"#),
     ("/groups/{group}/workflows", read_as::<WorkflowRequest>, r#"{"run":{"file":[],"input":""}}"#),
     ("/install", read_as::<InstallRequest>, r#"{"reference":{}}"#),
+    ("/installed/{name}/update", read_as::<UpdateRuleRequest>, r#"{"update":"never"}"#),
     ("/join", read_as::<JoinGroup>, r#"{"ticket":0}"#),
     ("/keys/revoke", read_as::<RevokeRequest>, r#"{"owner":[]}"#),
     ("/keys/rotate", read_as::<RotateRequest>, r#"{"overlapMinutes":-1}"#),
@@ -265,6 +267,8 @@ const ATTENDED: &[(&str, &str)] = &[
     ("routing.rs", "channel"),
     ("routing.rs", "evaluate"),
     ("routing.rs", "route"),
+    // It shows a task.
+    ("lib.rs", "answer"),
     // Of a call the agent's node makes a task, which whoever hung up does not wait for.
     ("lib.rs", "call"),
     ("lib.rs", "cancel"),

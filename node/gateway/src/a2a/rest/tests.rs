@@ -40,7 +40,8 @@ impl World {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it listens");
         let key = althing_simulations::key(1);
-        let (routes, stop) = (router(here.calls.clone(), key, Access::default()), CancellationToken::new());
+        let (routes, stop) =
+            (router(here.calls.clone(), key, Access::default(), (None, None)), CancellationToken::new());
         tokio::spawn(serve(listener, routes, Limits::default(), stop.clone()));
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         World { address, http, agents: [near, far], _nodes: [here, there], stop }

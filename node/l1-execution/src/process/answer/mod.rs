@@ -200,8 +200,8 @@ fn miss(error: AgentError) -> Miss {
         AgentError::NotA2a(what) if what.starts_with("more than") => {
             Miss::Ever(format!("its task cannot be read (GetTask): {what}"))
         }
-        AgentError::Internal(what) if what == PROGRAM_ENDED => Miss::Ever("the agent's program ended".to_owned()),
-        AgentError::Internal(what) => Miss::Now(what.to_owned()),
+        AgentError::Breakdown(what) if what == PROGRAM_ENDED => Miss::Ever("the agent's program ended".to_owned()),
+        AgentError::Breakdown(what) => Miss::Now(what.to_owned()),
         error => Miss::Now(error.to_string()),
     }
 }

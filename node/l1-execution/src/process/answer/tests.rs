@@ -545,7 +545,7 @@ fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
         odd("HTTP 401 Unauthorized"),
         odd("HTTP 404 Not Found"),
         odd("more than 4194304 bytes"),
-        AgentError::Internal(PROGRAM_ENDED),
+        AgentError::Breakdown(PROGRAM_ENDED),
     ] {
         assert!(matches!(miss(error.clone()), Miss::Ever(_) | Miss::Silent(_)), "{error:?}");
     }
@@ -556,7 +556,7 @@ fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
         odd("HTTP 503 Service Unavailable"),
         odd("HTTP 429 Too Many Requests"),
         odd("something else than A2A: it is no JSON"),
-        AgentError::Internal("the agent's program did not answer"),
+        AgentError::Breakdown("the agent's program did not answer"),
         AgentError::Busy("later".to_owned()),
     ] {
         assert!(matches!(miss(error.clone()), Miss::Now(_)), "{error:?}");

@@ -309,7 +309,7 @@ impl Guests {
             let reason = format!(
                 "this node is crowded: it runs {TURNS_MAX} turns of components, {TURNS_OF_ONE_MAX} of one; try again"
             );
-            return Err(AgentError::Failed(reason));
+            return Err(AgentError::Busy(reason));
         };
         let artifact = format!("answer-{}", turn.history.len() + 1);
         let spent = Arc::<Spent>::default();
@@ -327,18 +327,20 @@ impl Guests {
             Ok(Ok(made)) => made,
             Ok(Err(reason)) => return Err(AgentError::Failed(reason)),
             Err(error) if data.over => {
-                return Err(AgentError::Failed(format!(
+                return Err(AgentError::OverBudget(format!(
                     "it exceeded its {} bytes of memory: {error:#}",
                     self.memory_bytes
                 )));
             }
             Err(error) => {
-                let interrupted = error.downcast_ref::<wasmtime::Trap>() == Some(&wasmtime::Trap::Interrupt);
                 let budget_ms = self.budget.as_millis();
-                return Err(AgentError::Failed(match interrupted {
-                    true => format!("it was stopped: it exceeded its {budget_ms} ms"),
-                    false => format!("it failed: {error:#}"),
-                }));
+                return Err(match error.downcast_ref::<wasmtime::Trap>() {
+                    Some(wasmtime::Trap::Interrupt) => {
+                        AgentError::OverBudget(format!("it was stopped: it exceeded its {budget_ms} ms"))
+                    }
+                    Some(_) => AgentError::Crash(format!("it failed: {error:#}")),
+                    None => AgentError::Failed(format!("it failed: {error:#}")),
+                });
             }
         };
         if let Some(state) = state {

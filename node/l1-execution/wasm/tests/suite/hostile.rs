@@ -110,13 +110,17 @@ enum Ends<'a> {
     Refused(&'a str),
     /// It is taken, and each of its turns fails for exactly that reason.
     Failed(&'a str),
+    /// The same, as it trapped.
+    Crashed(&'a str),
+    /// The same, as it wanted more than it has.
+    Stopped(&'a str),
 }
 
 /// What it is, the component, and how it ends.
 type Case<'a> = (&'a str, Guest<'a>, Ends<'a>);
 
-const STOPPED: Ends<'static> = Ends::Failed("it was stopped: it exceeded its 50 ms");
-const UNREACHABLE: Ends<'static> = Ends::Failed("it failed: wasm trap: wasm `unreachable` instruction executed");
+const STOPPED: Ends<'static> = Ends::Stopped("it was stopped: it exceeded its 50 ms");
+const UNREACHABLE: Ends<'static> = Ends::Crashed("it failed: wasm trap: wasm `unreachable` instruction executed");
 const NEVER: &str = "(loop $l (br $l))";
 
 /// Those that never end.
@@ -146,12 +150,14 @@ fn greedy(data: &str) -> Vec<Case<'_>> {
                 on_message: "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) unreachable",
                 ..HONEST
             },
-            Ends::Failed("it exceeded its 2097152 bytes of memory: wasm trap: wasm `unreachable` instruction executed"),
+            Ends::Stopped(
+                "it exceeded its 2097152 bytes of memory: wasm trap: wasm `unreachable` instruction executed",
+            ),
         ),
         (
             "deep recursion",
             Guest { module: "(func $deep (call $deep))", on_message: "(call $deep)", ..HONEST },
-            Ends::Failed("it failed: wasm trap: call stack exhausted"),
+            Ends::Crashed("it failed: wasm trap: call stack exhausted"),
         ),
         (
             // It goes on until it is refused more, which the pool does before its memory is used up.
@@ -167,7 +173,7 @@ fn greedy(data: &str) -> Vec<Case<'_>> {
         (
             "huge data segment",
             Guest { module: data, pages: 49, ..HONEST },
-            Ends::Failed(
+            Ends::Stopped(
                 "it exceeded its 2097152 bytes of memory: memory minimum size of 49 pages exceeds memory limits",
             ),
         ),
@@ -203,7 +209,7 @@ fn unruly() -> Vec<Case<'static>> {
         (
             "host re-entry",
             Guest { realloc: "(call $log (i32.const 0) (i32.const 1))", ..HONEST },
-            Ends::Failed("it failed: wasm trap: cannot leave component instance"),
+            Ends::Crashed("it failed: wasm trap: cannot leave component instance"),
         ),
         (
             "a pointer out of range",
@@ -223,6 +229,13 @@ fn unruly() -> Vec<Case<'static>> {
     ]
 }
 
+/// Each of its turns does.
+async fn fails(name: &str, agent: &Arc<dyn Agent>, expected: AgentError) {
+    for _ in 0..3 {
+        assert_eq!(turn(agent, "hello").await, Err(expected.clone()), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn each_hostile_component_ends_with_a_typed_error_and_the_next_call_answers() {
     let soft = Soft::default();
@@ -236,13 +249,11 @@ async fn each_hostile_component_ends_with_a_typed_error_and_the_next_call_answer
     for (name, guest, ends) in cases {
         match (load(&soft, &guest.text()), ends) {
             (Err(why), Ends::Refused(expected)) => assert!(why.starts_with(expected), "{name}: {why}"),
-            (Err(why), Ends::Failed(_)) => panic!("{name} is refused: {why}"),
+            (Err(why), _) => panic!("{name} is refused: {why}"),
             (Ok(_), Ends::Refused(_)) => panic!("{name} is taken"),
-            (Ok(agent), Ends::Failed(expected)) => {
-                for _ in 0..3 {
-                    assert_eq!(turn(&agent, "hello").await, Err(AgentError::Failed(expected.to_owned())), "{name}");
-                }
-            }
+            (Ok(agent), Ends::Failed(why)) => fails(name, &agent, AgentError::Failed(why.to_owned())).await,
+            (Ok(agent), Ends::Crashed(why)) => fails(name, &agent, AgentError::Crash(why.to_owned())).await,
+            (Ok(agent), Ends::Stopped(why)) => fails(name, &agent, AgentError::OverBudget(why.to_owned())).await,
         }
         assert_eq!(turn(&honest, "hello").await.as_deref(), Ok("done"), "after {name}");
     }
@@ -261,7 +272,7 @@ async fn a_loop_is_stopped_when_its_time_is_over_however_many_calls_it_might_hav
         let mut took_ms = Vec::new();
         for _ in 0..5 {
             let before = ran_ns();
-            let Err(AgentError::Failed(why)) = turn(&agent, "hello").await else { panic!("it answers") };
+            let Err(AgentError::OverBudget(why)) = turn(&agent, "hello").await else { panic!("it answers") };
             took_ms.push((ran_ns() - before) / 1_000_000);
             assert_eq!(why, format!("it was stopped: it exceeded its {CPU_MS} ms"));
         }
@@ -285,7 +296,7 @@ async fn ten_thousand_instances_that_trap_leave_nothing_behind() {
     let trap = load(&soft, &Guest { on_message: "unreachable", ..HONEST }.text()).expect("a component");
     let mut before = 0;
     for n in 0..INSTANCES {
-        let Err(AgentError::Failed(why)) = turn(&trap, "hello").await else { panic!("it answers") };
+        let Err(AgentError::Crash(why)) = turn(&trap, "hello").await else { panic!("it answers") };
         assert!(why.contains("unreachable"), "{why}");
         if n % 1_000 == 999 {
             assert_eq!(turn(&honest, "hello").await.as_deref(), Ok("done"), "after {n}");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use althing_execution::Signals;
 use althing_execution::admission::Policy;
 use althing_execution::hrt::{
     AddedTask, AgentCell, BestEffortExecutor, Executor, ExecutorConfig, Input, Outcome, OutputSignal, Params, RunState,
-    Signals,
 };
 use althing_execution::realtime::{Level, RtPriorities, cores};
 use althing_protocol::contract::{OnOverrun, SignalLimit, Signals as Names};

@@ -39,6 +39,7 @@ impl TurnJournal {
         *self.saved() = rows.take_checkpoint();
         *self.tape() = Tape::of(rows.take_tape(), rows.next_step());
         self.ledger.send_replace(ledger(&rows));
+        self.final_calls.reset(rows.doubts());
         writing.rows = rows;
     }
 

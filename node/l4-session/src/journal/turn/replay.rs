@@ -55,7 +55,9 @@ impl Replay for TurnJournal {
             let mut writing = self.writing.lock().await;
             self.note_readings(&mut writing);
             writing.rows.finish(intent.seq, outcome, self.clock.now_ms())?;
-            self.write_with(&mut writing, changes, Durability::Synced).await
+            self.write_with(&mut writing, changes, Durability::Synced).await?;
+            self.final_calls.end(intent.seq);
+            Ok(())
         })
     }
 }

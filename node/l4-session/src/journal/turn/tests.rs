@@ -1,3 +1,4 @@
+mod final_calls;
 mod gate;
 mod preempted;
 mod recorded;

@@ -7,7 +7,10 @@ use althing_protocol::limits::CLOCK_SKEW_MAX_MS;
 use althing_protocol::object::{self, ApprovalError, Authored, Handoff};
 use althing_protocol::{AgentId, Digest, Label, ObjectError, PublicKey};
 
-use super::{Answer, COMMIT_WITHIN_MS, HANDOFFS_MAX, HANDOFFS_OF_SENDER_MAX, HandoffId, Rejection};
+use super::{
+    Answer, COMMIT_WITHIN_MS, HANDOFFS_MAX, HANDOFFS_OF_OTHERS_MAX, HANDOFFS_OF_PUBLISHER_MAX, HANDOFFS_OF_SENDER_MAX,
+    HandoffId, Rejection,
+};
 
 /// Bytes of a token, as contracts count.
 const TOKEN_BYTES: u64 = 3;
@@ -179,8 +182,7 @@ impl Recipient {
             known.acceptances += 1;
             return Ok(Answer::Accepted { task: known.task.clone(), acceptance: known.acceptances, until_ms });
         }
-        let of_sender = self.entries.values().filter(|entry| entry.sender == handoff.sender.agent).count();
-        if self.entries.len() >= HANDOFFS_MAX || of_sender >= HANDOFFS_OF_SENDER_MAX {
+        if !self.has_place(&handoff.sender.agent, &handoff.recipient) {
             return Err(Rejection::Busy);
         }
         let entry = Entry {
@@ -194,6 +196,17 @@ impl Recipient {
         };
         self.entries.insert(handoff.handoff_id, entry);
         Ok(Answer::Accepted { task: task.to_owned(), acceptance: 1, until_ms })
+    }
+
+    /// Whether one more handoff of that agent can be remembered: a publisher has as many agents as it likes, and they share its
+    /// part, so that what one publisher offers keeps out nobody else.
+    fn has_place(&self, sender: &AgentId, recipient: &AgentId) -> bool {
+        let count = |is: &dyn Fn(&AgentId) -> bool| self.entries.values().filter(|entry| is(&entry.sender)).count();
+        let (publisher, own) = (sender.publisher(), recipient.publisher());
+        let is_within = publisher == own
+            || count(&|other| other.publisher() == publisher) < HANDOFFS_OF_PUBLISHER_MAX
+                && count(&|other| other.publisher() != own) < HANDOFFS_OF_OTHERS_MAX;
+        is_within && self.entries.len() < HANDOFFS_MAX && count(&|other| other == sender) < HANDOFFS_OF_SENDER_MAX
     }
 
     /// The sender has given the work away for good by that acceptance, and asks to begin.

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::object::{self, ApprovalError, AuditEntry, Authored, Handoff, Regulation, SignOff};
 use althing_protocol::{AgentId, Label, PublicKey, PublisherId, SecretKey, sign_off};
@@ -222,6 +222,54 @@ fn what_one_sender_offers_has_an_end() {
     }
     assert_eq!(recipient.forget(NOW_MS + 12 * HOUR_MS).len(), 0);
     assert_eq!(recipient.forget(NOW_MS + 13 * HOUR_MS).len(), HANDOFFS_OF_SENDER_MAX);
+}
+
+/// A recipient that so many agents of each of these publishers have offered all that one agent may.
+fn crowded(agents: &[(u8, usize)]) -> Recipient {
+    let mut entries = BTreeMap::new();
+    for (publisher, count) in agents {
+        for number in 0..*count {
+            let publisher = PublisherId::from_digest([*publisher; 32]);
+            let sender = AgentId::new(publisher, &format!("a{number}")).expect("a name");
+            for _ in 0..HANDOFFS_OF_SENDER_MAX {
+                let mut id = HandoffId::default();
+                id[..8].copy_from_slice(&(entries.len() as u64).to_be_bytes());
+                let entry = Entry {
+                    digest: [0; 32],
+                    sender: sender.clone(),
+                    sender_task: format!("t{}", entries.len()),
+                    task: "task".to_owned(),
+                    not_after_ms: NOW_MS + 12 * HOUR_MS,
+                    acceptances: 1,
+                    phase: Phase::Begun,
+                };
+                entries.insert(id, entry);
+            }
+        }
+    }
+    Recipient::of(entries)
+}
+
+#[test]
+fn what_agents_of_one_publisher_offer_keeps_out_nobody_else() {
+    let host = Host::new();
+    // The recipient's publisher is number 1.
+    let offered = |mut recipient: Recipient, publisher: u8| {
+        let mut body = body(ID);
+        body.sender.agent = AgentId::new(PublisherId::from_digest([publisher; 32]), "new").expect("a name");
+        recipient.offer(&signed(body).bytes, "task-1", &host.terms(NOW_MS))
+    };
+    let (busy, taken) = (Answer::Rejected(Rejection::Busy), accepted(1, NOW_MS));
+    let of_publisher = HANDOFFS_OF_PUBLISHER_MAX / HANDOFFS_OF_SENDER_MAX;
+    assert_eq!(offered(crowded(&[(2, of_publisher - 1)]), 2), taken);
+    assert_eq!(offered(crowded(&[(2, of_publisher)]), 2), busy, "by whichever of its agents");
+    assert_eq!(offered(crowded(&[(2, of_publisher)]), 3), taken);
+    let publishers = HANDOFFS_OF_OTHERS_MAX / HANDOFFS_OF_PUBLISHER_MAX;
+    let others: Vec<(u8, usize)> = (2..).take(publishers).map(|publisher| (publisher, of_publisher)).collect();
+    assert_eq!(offered(crowded(&others), 99), busy);
+    assert_eq!(offered(crowded(&others), 1), taken, "its own publisher's always have room");
+    let own = (1, (HANDOFFS_MAX - HANDOFFS_OF_OTHERS_MAX) / HANDOFFS_OF_SENDER_MAX);
+    assert_eq!(offered(crowded(&[&others[..], &[own]].concat()), 1), busy, "as far as there is any");
 }
 
 #[test]

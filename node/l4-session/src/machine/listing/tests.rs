@@ -19,6 +19,8 @@ fn summary(number: u32, owner: u8, bytes: u64) -> Summary {
         failure: None,
         departed: false,
         resumes: false,
+        waits_ms: None,
+        crowd: None,
     }
 }
 

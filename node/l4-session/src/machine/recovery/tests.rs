@@ -92,3 +92,19 @@ fn a_journal_that_is_damaged_fails_its_turn() {
     let failed = why(decide(&damaged, present(2_000)));
     assert!(failed.starts_with("DAMAGED: ") && failed.contains("step 3"), "{failed}");
 }
+
+#[test]
+fn whatever_ends_a_turn_names_each_call_that_it_did_not_hear_of_once() {
+    let doubt = |seq: u32, name: &str| Doubt { seq, name: name.to_owned(), since_ms: 1 };
+    assert_eq!(with_doubts(None, &[]), None);
+    assert_eq!(with_doubts(Some("late".to_owned()), &[]).as_deref(), Some("late"));
+    let alone = with_doubts(None, &[doubt(3, "bank/pay")]);
+    assert_eq!(alone.as_deref(), Some("Step 3 called \"bank/pay\", and nobody knows whether that took place"));
+    let told = JournalError::InDoubt { seq: 3, name: "bank/pay".to_owned() }.to_string();
+    let both = with_doubts(Some(told), &[doubt(3, "bank/pay"), doubt(5, "mail/send")]).expect("a text");
+    assert!(both.matches("bank/pay").count() == 1 && both.contains(". Step 5 called \"mail/send\", "), "{both}");
+    let many: Vec<Doubt> = (0..20).map(|seq| doubt(seq, &"x".repeat(1_000))).collect();
+    let cut = with_doubts(Some("ü".repeat(REASON_BYTES_MAX)), &many).expect("a text");
+    assert!(cut.len() <= REASON_BYTES_MAX && cut.contains("Step 7 called"), "{cut}");
+    assert!(cut.ends_with("So it is with 12 more"), "{cut}");
+}

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::call_digest::call_digest;
 use super::replay_row::ReadsRow;
-use super::row::{Begin, Choice, IntentRow, ResolvedRow, RestartRow, ResultRow, RowBody, StepEffect, StepKind};
+use super::row::{Begin, Choice, IntentRow, ResolvedRow, RestartRow, ResultRow, Row, RowBody, StepEffect, StepKind};
 use super::{PART_BYTES_MAX, TurnId};
 use chain::RowChain;
 
@@ -256,22 +256,7 @@ impl TurnRows {
             let (at, is_first) = (read.chain.next_row(), read.chain.is_empty());
             let wrong = |what: String| Damage { step, what: format!("row {at}: {what}") };
             let (row, digest) = read.chain.decode(*key, bytes).map_err(wrong)?;
-            let is_part = matches!(row.body, RowBody::Result(_) | RowBody::Checkpoint(_));
-            let goes_on = parts.is_some() && !is_part;
-            let taken = match row.body {
-                _ if goes_on => Err(CUT_OFF),
-                RowBody::Begin(begin) if is_first && *begin == read.begin => Ok(()),
-                RowBody::Begin(_) => Err("it is the beginning of another turn"),
-                _ if is_first => Err("the turn has no beginning"),
-                RowBody::Intent(intent) => take_intent(&mut read, intent, row.at_ms),
-                RowBody::Result(result) => take_part(&mut read, result, &mut parts),
-                RowBody::Resolved(resolved) => take_choice(&mut read, &resolved),
-                RowBody::Checkpoint(part) => read.take_checkpoint_part(&part, &mut parts),
-                RowBody::Reads(reads) => take_readings(&mut read, &reads),
-                RowBody::Restart(restart) => read.take_restart(restart),
-                RowBody::Note(_) => Err("it is a note, and no row of a turn"),
-            };
-            taken.map_err(|what| wrong(what.to_owned()))?;
+            take_row(&mut read, row, is_first, &mut parts).map_err(|what| wrong(what.to_owned()))?;
             read.chain.take(digest, bytes.len());
         }
         match parts {
@@ -329,6 +314,13 @@ impl TurnRows {
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         self.steps.iter().filter_map(|(seq, known)| known.doubt(*seq)).collect()
+    }
+
+    /// What is in doubt once a step is let go, until something comes of it; nothing of one that may be made twice.
+    #[must_use]
+    pub fn final_call(&self, seq: u32, since_ms: u64) -> Option<Doubt> {
+        let known = self.steps.get(&seq).filter(|known| known.call.effect == StepEffect::Final)?;
+        Some(Doubt { seq, name: known.call.name.clone(), since_ms })
     }
 
     /// The turn reaches a step: the next one, or of a turn whose steps have no order any that it did not reach yet.
@@ -534,6 +526,25 @@ fn result_rows(step: u32, call: &Call, outcome: &StepOutcome) -> Vec<RowBody> {
         })
     };
     (0..parts.len()).rev().zip(parts).map(row).collect()
+}
+
+/// Takes a row that was read, the first one or one that follows; `parts` are those of a result or a checkpoint that goes on.
+fn take_row(rows: &mut TurnRows, row: Row, is_first: bool, parts: &mut Option<Parts>) -> Result<(), &'static str> {
+    let is_part = matches!(row.body, RowBody::Result(_) | RowBody::Checkpoint(_));
+    let goes_on = parts.is_some() && !is_part;
+    match row.body {
+        _ if goes_on => Err(CUT_OFF),
+        RowBody::Begin(begin) if is_first && *begin == rows.begin => Ok(()),
+        RowBody::Begin(_) => Err("it is the beginning of another turn"),
+        _ if is_first => Err("the turn has no beginning"),
+        RowBody::Intent(intent) => take_intent(rows, intent, row.at_ms),
+        RowBody::Result(result) => take_part(rows, result, parts),
+        RowBody::Resolved(resolved) => take_choice(rows, &resolved),
+        RowBody::Checkpoint(part) => rows.take_checkpoint_part(&part, parts),
+        RowBody::Reads(reads) => take_readings(rows, &reads),
+        RowBody::Restart(restart) => rows.take_restart(restart),
+        RowBody::Note(_) => Err("it is a note, and no row of a turn"),
+    }
 }
 
 fn take_intent(rows: &mut TurnRows, row: IntentRow, at_ms: u64) -> Result<(), &'static str> {

@@ -78,13 +78,17 @@ impl TurnTapes {
         tape.restart_ms.is_some_and(|until| now_ms < until).then_some(turn)
     }
 
-    /// The tasks whose last turn may go on anew at that time, Unix milliseconds, the one that ended last first; the newest of many.
+    /// The tasks whose last turn may go on anew at that time, and until when, Unix milliseconds; the one that ended last first, and
+    /// the newest of many.
     #[must_use]
-    pub fn all_restartable(&self, now_ms: u64) -> Vec<String> {
+    pub fn all_restartable(&self, now_ms: u64) -> Vec<(String, u64)> {
         let newest = self.order.iter().rev().filter_map(|(_, turn)| Some((turn, self.all.get(turn)?)));
-        let stopped = newest.filter(|(_, tape)| tape.restart_ms.is_some_and(|until| now_ms < until));
-        let last = stopped.filter(|(turn, tape)| self.restartable(&tape.task, now_ms).as_ref() == Some(*turn));
-        last.take(RESTARTABLE_MAX).map(|(_, tape)| tape.task.clone()).collect()
+        let stopped = newest.filter_map(|(turn, tape)| {
+            let until = tape.restart_ms.filter(|until| now_ms < *until)?;
+            let is_last = self.restartable(&tape.task, now_ms).as_ref() == Some(turn);
+            is_last.then(|| (tape.task.clone(), until))
+        });
+        stopped.take(RESTARTABLE_MAX).collect()
     }
 
     /// Whether one goes at some time though its task stays.
@@ -147,7 +151,8 @@ mod tests {
         assert!(all.add(vec![3], tape(3, 10, 5)).is_empty());
         assert_eq!((all.restartable("1", 49), all.restartable("1", 50)), (Some(vec![1]), None));
         assert_eq!((all.restartable("2", 49), all.restartable("3", 49)), (Some(vec![2]), None));
-        assert_eq!((all.all_restartable(49), all.all_restartable(50)), (vec!["2".to_owned(), "1".to_owned()], vec![]));
+        let stopped = |task: &str| (task.to_owned(), 50);
+        assert_eq!((all.all_restartable(49), all.all_restartable(50)), (vec![stopped("2"), stopped("1")], vec![]));
         assert!(all.take_expired(49).is_empty());
         assert_eq!((all.take_expired(50), all.take_expired(50)), (vec![vec![1]], Vec::new()));
         assert!(all.has(&[2]) && all.has(&[3]) && all.bytes == 10);

@@ -24,6 +24,19 @@ pub enum HandoffError {
          somebody says what came of a call"
     )]
     InDoubt(String),
+    /// A call of it that must not be made twice has no result yet.
+    #[error(
+        "step {step} of task {task} calls {name:?}, which must not be made twice and has not answered yet: hand the work over when it \
+         has"
+    )]
+    UnderWay {
+        /// Which task.
+        task: String,
+        /// The number of the step.
+        step: u32,
+        /// `server/tool`.
+        name: String,
+    },
     /// It is given away.
     #[error("task {0} was handed over before, or is being offered: ask for the task to see what became of it")]
     Given(String),
@@ -69,7 +82,7 @@ impl HandoffError {
             | HandoffError::InDoubt(_)
             | HandoffError::Given(_)
             | HandoffError::Send(_) => Kind::Refused,
-            HandoffError::NotReady | HandoffError::Busy(_) => Kind::NotYet,
+            HandoffError::NotReady | HandoffError::Busy(_) | HandoffError::UnderWay { .. } => Kind::NotYet,
             HandoffError::Store(_) => Kind::Failed,
         }
     }
@@ -77,6 +90,10 @@ impl HandoffError {
     /// What to do next, where that is a step of its own.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
-        matches!(self, HandoffError::InDoubt(_)).then(|| CallStep::ListSessions.into())
+        match self {
+            HandoffError::NoTask(_) => Some(CallStep::NameTask.into()),
+            HandoffError::InDoubt(_) => Some(CallStep::ListSessions.into()),
+            _ => None,
+        }
     }
 }

@@ -23,6 +23,7 @@ use super::way::HandoffWay;
 use super::{begin, wire};
 use crate::machine::handoff::{Action, End, HandoffId, Refusal, Sender, Stage};
 use crate::machine::record::Record;
+use crate::machine::session::Doubt;
 use crate::machine::task;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::store::TaskStoreError;
@@ -68,6 +69,10 @@ pub enum HandoffState {
     /// Nobody answered while the handoff was in force: the sender still has the work.
     Unanswered,
 }
+
+/// How long a call that must not be made twice may still take before the work is given away: far less than a recipient holds room
+/// for it.
+const CALLS_WITHIN: Duration = Duration::from_secs(30);
 
 impl HandoffService {
     /// A handoff of a task to another agent, not signed, with all that the node knows of the work.
@@ -285,10 +290,19 @@ impl OfferRun {
     async fn give(&mut self, heard: Option<SignedAnswer>) -> Result<HandoffState, HandoffError> {
         let Some(SignedAnswer { host, bytes, .. }) = heard else { return Err(HandoffError::NotReady) };
         let (runner, id) = (&self.runner, &self.signed.body.task_id);
+        let turn = runner.live().running(id);
+        // Its agent is stopped between calls: of one that is cut off nobody would know whether it took place.
+        let _held = match turn.as_ref().and_then(|live| live.request.journal.as_ref()) {
+            Some(journal) => Some(journal.final_calls().hold(CALLS_WITHIN).await.map_err(|call| under_way(id, call))?),
+            None => None,
+        };
         // No message begins a turn of it meanwhile.
         let _lock = runner.live().write_lock(id).await;
         let record = record_of(runner, id)?;
         if let Some(live) = runner.live().running(id) {
+            if turn.as_ref().is_none_or(|turn| !Arc::ptr_eq(turn, &live)) {
+                return Err(HandoffError::Busy("its agent began another turn; hand it over again".to_owned()));
+            }
             // It is found again after a crash, and goes on if whoever sent the message hangs up.
             live.keep_alive();
             if !live.disclose() || !runner.keep_shown(&live).await? {
@@ -313,6 +327,10 @@ impl OfferRun {
         }
         Ok(HandoffState::Given { task })
     }
+}
+
+fn under_way(task: &str, call: Doubt) -> HandoffError {
+    HandoffError::UnderWay { task: task.to_owned(), step: call.seq, name: call.name }
 }
 
 /// Has the turn of a task, or a new one, follow the work to its recipient.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use a2a::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_call::{Operation, OperationError, Refusal, Reply};
-use althing_execution::AgentError;
 use althing_execution::agent::{Made, Metadata};
+use althing_execution::{AgentError, judge_outputs};
 use althing_protocol::object::{HandoffReason, HandoffVerdict};
 use althing_protocol::{Label, hex};
 use althing_store::{Batch, Durability};
@@ -382,14 +382,29 @@ impl RelayRun<'_> {
 
     /// The task gets what the recipient made, and ends as its task did.
     async fn result(&self, found: Task) -> Result<(), Stop> {
-        for artifact in found.artifacts.into_iter().flatten() {
-            self.apply(Made::Artifact { artifact, append: false, last: true }).await?;
-        }
+        let artifacts = found.artifacts.into_iter().flatten();
+        let mut made: Vec<Made> =
+            artifacts.map(|artifact| Made::Artifact { artifact, append: false, last: true }).collect();
         let message = found.status.message.map(|said| Message { task_id: None, context_id: None, ..said });
         let said = message.or_else(|| match found.status.state {
             TaskState::Completed => None,
             _ => Some(Message::new(Role::Agent, vec![Part::text("the agent that has the work ended it so")])),
         });
-        self.apply(Made::Status(found.status.state, said)).await
+        made.push(Made::Status(found.status.state, said));
+        for made in self.judged(made).await? {
+            self.apply(made).await?;
+        }
+        Ok(())
+    }
+
+    /// What may be shown of that: whoever did the work, who asked is promised what the contract of this agent says.
+    async fn judged(&self, made: Vec<Made>) -> Result<Vec<Made>, Stop> {
+        let mut turn = turn::turn_of(self.live.record(), &self.live.request, None, Some(self.live.verdicts()));
+        // What went on after a restart is of no message by itself.
+        let asked = turn.history.iter().rfind(|said| said.role == Role::User).cloned();
+        if let Some(asked) = asked.filter(|_| turn.message.role != Role::User) {
+            turn.message = asked;
+        }
+        Ok(Box::pin(judge_outputs(self.runner.host(), &self.live.agent, turn, made)).await?)
     }
 }

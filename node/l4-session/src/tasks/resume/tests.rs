@@ -1,5 +1,7 @@
 //! The node ends at each write, and starts again on what is on its disk.
 
+mod cancelled;
+mod doubts;
 mod parked;
 mod preempted;
 mod recorded;
@@ -30,7 +32,9 @@ use super::*;
 use crate::journal::{SESSION_HEADS, SESSION_ROWS};
 use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
+use crate::machine::session::DOUBT_MS_MAX;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
+use crate::tasks::absence::FIRST_LOOK;
 use crate::tasks::answers::ANSWERS;
 use crate::tasks::service::TaskService;
 use crate::tasks::sessions::{Resolution, ResolutionError, SessionState, Sessions};
@@ -214,6 +218,7 @@ impl Node {
         let mut builtins = Builtins::new();
         builtins.insert("worker", worker);
         builtins.insert("waiter", waiting::waiter);
+        builtins.insert("caller", doubts::caller);
         let ports = Ports { owner: owner(), ..ports };
         let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
         host.start(&agent_file(world, version, &contract), Path::new("/")).expect("it starts");
@@ -432,13 +437,17 @@ async fn only_what_is_in_doubt_can_be_ended() {
     let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
     let say =
         async |task: &str, seq: u32, how: Resolution| node.sessions().settle(task, seq, how, &Principal::Local).await;
-    let none = say(&id, 1, Resolution::Again).await;
-    assert!(matches!(none, Err(ResolutionError::NoTask { .. })), "its agent is not here yet: {none:?}");
+    let none = say("no-such-task", 1, Resolution::Again).await;
+    assert_eq!(none, Err(ResolutionError::NoTask { task: "no-such-task".to_owned() }));
+    let early = say(&id, 1, Resolution::Again).await;
+    let waiting = ResolutionError::Waiting { task: id.clone(), agent: "worker".to_owned() };
+    assert_eq!(early, Err(waiting), "it is listed, and its agent is not here yet");
     node.add();
     node.settle().await;
     let doubt = node.sessions().list()[0].doubts[0].seq;
     let other = say(&id, doubt + 1, Resolution::Again).await;
     assert_eq!(other, Err(ResolutionError::NotInDoubt { task: id.clone(), seq: doubt + 1, doubts: vec![doubt] }));
+    assert!(other.is_err_and(|error| error.to_string().ends_with(&format!("is not in doubt: its step {doubt} is"))));
     let long = say(&id, doubt, Resolution::Done(json!("x".repeat(5 << 20)))).await;
     assert!(matches!(long, Err(ResolutionError::TooLong { .. })));
     assert_eq!(say(&id, doubt, Resolution::Failed).await, Ok(()));
@@ -563,9 +572,51 @@ async fn a_task_whose_agent_does_not_come_back_fails_after_a_day_and_says_what_i
     let (disk, world, id) = in_doubt().await;
     let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
     assert_eq!(node.state(&id), "TASK_STATE_SUBMITTED");
+    tokio::time::sleep(FIRST_LOOK + RETRY).await;
+    node.settle().await;
+    node.now_ms.store(NOW_MS + DOUBT_MS_MAX, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_millis(DOUBT_MS_MAX + 1)).await;
     node.settle().await;
     assert_eq!(node.state(&id), "TASK_STATE_FAILED");
     let said = node.said(&id);
     assert!(said.contains("NOT_RESUMABLE: ") && said.contains("count/add"), "{said}");
+}
+
+const HOUR_MS: u64 = DOUBT_MS_MAX / 24;
+
+/// A node that is up for its first look, that many hours after the first one.
+async fn hours_later(disk: &MemoryStore, world: u64, hours: u64) -> Node {
+    let node = Node::start(disk, world, "1.0.0", UNENDING).await;
+    node.now_ms.store(NOW_MS + hours * HOUR_MS, Ordering::Relaxed);
+    tokio::time::sleep(FIRST_LOOK + RETRY).await;
+    node.settle().await;
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_day_for_a_task_whose_agent_does_not_come_back_goes_on_over_starts_of_its_node() {
+    let (disk, world, id) = in_doubt().await;
+    for hours in [0, 12, 23] {
+        let node = hours_later(&disk, world, hours).await;
+        assert_eq!(node.state(&id), "TASK_STATE_SUBMITTED", "after {hours} hours");
+    }
+    let node = hours_later(&disk, world, 24).await;
+    assert_eq!(node.state(&id), "TASK_STATE_FAILED");
+    assert!(node.said(&id).contains("NOT_RESUMABLE: "), "{}", node.said(&id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_agent_came_back_has_waited_no_time() {
+    let (disk, world, id) = in_doubt().await;
+    drop(hours_later(&disk, world, 0).await);
+    let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
+    let waits_ms = |node: &Node| node.tasks.runner.store().summary(&id).and_then(|summary| summary.waits_ms);
+    assert_eq!(waits_ms(&node), Some(NOW_MS));
+    node.add();
+    node.settle().await;
+    assert_eq!((node.state(&id).as_str(), waits_ms(&node)), ("TASK_STATE_WORKING", None));
+    node.tasks.end_turns();
+    node.settle().await;
+    let node = hours_later(&disk, world, 30).await;
+    assert_ne!(node.state(&id), "TASK_STATE_FAILED", "it waits from now on");
 }

@@ -182,7 +182,8 @@ fn of_the_messages_whose_tasks_are_evicted_those_with_keys_are_remembered() {
     let remembered = answered(&[of("m-1".to_owned()), of(key.clone())]);
     let name = answers::name_of("echo", &String::from(scope()), &key);
     let at_ms = u64::try_from(NOW_MS).expect("a time");
-    assert_eq!(remembered, [(name, AnswerRow::of_deleted(at_ms))]);
+    let payer = answers::payer_of_task(None, scope());
+    assert_eq!(remembered, [(name, AnswerRow::of_deleted(at_ms).paid_by(payer))]);
 }
 
 #[tokio::test]

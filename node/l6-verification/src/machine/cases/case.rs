@@ -30,8 +30,6 @@ pub struct Case {
     pub targets: Vec<String>,
     /// What else is right.
     pub expectation: Expectation,
-    /// What Inspect uses of it and a test of an agent does not, such as `sandbox`.
-    pub unused: Vec<&'static str>,
     /// Its line in the file.
     pub(super) text: String,
 }

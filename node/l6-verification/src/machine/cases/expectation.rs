@@ -1,6 +1,7 @@
 //! What is right beside the text of an answer: `metadata.althing` of a case.
 
 use althing_protocol::Label;
+use althing_protocol::contract::{AnswerSchema, Breach, SchemaFault};
 use serde_json::{Map, Value, json};
 
 /// What is right. A member that is empty is not judged.
@@ -13,11 +14,68 @@ pub struct Expectation {
     /// Tools that should not be called: `server/tool`.
     pub never: Vec<String>,
     /// What the answer should be, as a JSON Schema (draft 2020-12).
-    pub schema: Option<Value>,
+    pub schema: Option<CaseSchema>,
     /// How far what is in the case may go.
     pub label: Option<Label>,
     /// The task whose tape a run of the case is told, where nothing outside is asked.
     pub task: Option<String>,
+    /// What a person says of the answer that the agent gives: whoever judges it should say the same.
+    pub verdict: Option<Grade>,
+}
+
+/// What a person says of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grade {
+    /// It may be shown.
+    Pass,
+    /// A gate should refuse it.
+    Fail,
+}
+
+impl Grade {
+    /// Its word in a case.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Grade::Pass => "pass",
+            Grade::Fail => "fail",
+        }
+    }
+
+    /// The grade of that word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Grade> {
+        [Grade::Pass, Grade::Fail].into_iter().find(|grade| grade.word() == word)
+    }
+}
+
+/// A schema that answers are judged by. It is compiled once, for all runs of its case.
+#[derive(Debug, Clone)]
+pub struct CaseSchema {
+    written: Value,
+    rules: AnswerSchema,
+}
+
+impl CaseSchema {
+    /// Of a JSON Schema (draft 2020-12).
+    ///
+    /// # Errors
+    /// [`SchemaFault`].
+    pub fn new(written: &Value) -> Result<CaseSchema, SchemaFault> {
+        Ok(CaseSchema { written: written.clone(), rules: AnswerSchema::new(written)? })
+    }
+
+    /// What of an answer breaks it.
+    #[must_use]
+    pub fn breach(&self, answer: &Value) -> Option<Breach> {
+        self.rules.breach(answer)
+    }
+}
+
+impl PartialEq for CaseSchema {
+    fn eq(&self, other: &CaseSchema) -> bool {
+        self.written == other.written
+    }
 }
 
 /// The tools that should be called, as `server/tool`.
@@ -71,7 +129,8 @@ impl Expectation {
     /// Whether it says of no answer that it is wrong. A label and a tape say nothing of answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.agent.is_none() && self.tools.is_none() && self.never.is_empty() && self.schema.is_none()
+        let Expectation { agent, tools, never, schema, label: _, task: _, verdict } = self;
+        agent.is_none() && tools.is_none() && never.is_empty() && schema.is_none() && verdict.is_none()
     }
 
     /// As it stands in a case; none if it says nothing at all.
@@ -91,13 +150,16 @@ impl Expectation {
             own.insert("tools".to_owned(), Value::Object(tools));
         }
         if let Some(schema) = &self.schema {
-            own.insert("schema".to_owned(), schema.clone());
+            own.insert("schema".to_owned(), schema.written.clone());
         }
         if let Some(label) = self.label {
             own.insert("label".to_owned(), json!({ "level": label.level.name(), "trusted": label.trusted }));
         }
         if let Some(task) = &self.task {
             own.insert("task".to_owned(), json!(task));
+        }
+        if let Some(verdict) = self.verdict {
+            own.insert("verdict".to_owned(), json!(verdict.word()));
         }
         (!own.is_empty()).then_some(Value::Object(own))
     }

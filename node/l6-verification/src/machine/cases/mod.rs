@@ -12,7 +12,7 @@ mod slices;
 
 pub(crate) use case::excerpt;
 pub use case::{CASE_BYTES_MAX, CASES_BYTES_MAX, CASES_MAX, Case, ID_BYTES_MAX, MESSAGES_MAX, TARGETS_MAX};
-pub use expectation::{Expectation, ToolRule};
+pub use expectation::{CaseSchema, Expectation, Grade, ToolRule};
 pub use file::Cases;
 pub use problem::{CaseProblem, CasesError};
 

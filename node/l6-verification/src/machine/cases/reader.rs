@@ -1,22 +1,21 @@
 //! Reads a line of a file of cases. All that is wrong with it is told, each with its place.
 
 use althing_protocol::Label;
-use althing_protocol::contract::{AnswerSchema, did_you_mean};
+use althing_protocol::contract::did_you_mean;
 use serde_json::{Map, Value};
 
 use super::case::{
     BYTE_ORDER_MARK, CASE_BYTES_MAX, CASES_BYTES_MAX, Case, ID_BYTES_MAX, MESSAGES_MAX, TARGETS_MAX, excerpt,
 };
-use super::expectation::{Expectation, ToolRule};
+use super::expectation::{CaseSchema, Expectation, Grade, ToolRule};
 use super::problem::CaseProblem;
+use crate::machine::json;
 
 /// Names of tools in one list, and bytes of each.
 const TOOLS_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 512;
 
-/// What Inspect reads of a sample and a test of an agent does not use.
-const UNUSED: [&str; 5] = ["choices", "sandbox", "files", "setup", "checkpoint"];
-const OWN: [&str; 5] = ["agent", "tools", "schema", "label", "task"];
+const OWN: [&str; 6] = ["agent", "tools", "schema", "label", "task", "verdict"];
 const TOOLS: [&str; 4] = ["exact", "in_order", "any_order", "never"];
 
 /// What is wrong with a file before it is read.
@@ -51,6 +50,11 @@ pub(super) fn line(number: usize, bytes: &[u8]) -> Result<Case, Vec<CaseProblem>
 pub(super) fn case(number: usize, text: &str) -> Result<Case, Vec<CaseProblem>> {
     let bare = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(text);
     let record = match serde_json::from_str(bare) {
+        // One of both would be judged by, and the case would seem to hold.
+        Ok(Value::Object(_)) if json::strict(bare).is_err() => {
+            let what = "a name stands twice in an object of it";
+            return Err(vec![CaseProblem::new(number, "", what, "write each name once in an object")]);
+        }
         Ok(Value::Object(record)) => record,
         Ok(_) => {
             let what = "it is JSON, and no object";
@@ -66,10 +70,8 @@ pub(super) fn case(number: usize, text: &str) -> Result<Case, Vec<CaseProblem>> 
     let targets = reader.targets(record.get("target"));
     let id = reader.id(record.get("id"));
     let expectation = reader.metadata(record.get("metadata"));
-    let is_there = |name: &&str| record.get(*name).is_some_and(|value| !value.is_null());
-    let unused = UNUSED.into_iter().filter(is_there).collect();
     if reader.problems.is_empty() {
-        Ok(Case { id, messages, targets, expectation, unused, text: text.to_owned() })
+        Ok(Case { id, messages, targets, expectation, text: text.to_owned() })
     } else {
         Err(reader.problems)
     }
@@ -179,7 +181,7 @@ impl LineReader {
         let metadata = match metadata {
             // As Inspect reads it.
             Some(Value::String(text)) => {
-                parsed = serde_json::from_str(text).ok();
+                parsed = json::strict(text).ok();
                 parsed.as_ref().or(metadata)
             }
             other => other,
@@ -227,8 +229,8 @@ impl LineReader {
         }
         if let Some(schema) = own.get("schema") {
             // What it refers to is in itself, and judging by it ends soon: as those of contracts.
-            match AnswerSchema::new(schema) {
-                Ok(_) => read.schema = Some(schema.clone()),
+            match CaseSchema::new(schema) {
+                Ok(schema) => read.schema = Some(schema),
                 Err(fault) => {
                     let remedy = "write a JSON Schema of draft 2020-12 that refers to nothing outside of it";
                     self.refuse(format!("metadata.althing.schema{}", fault.place), fault.what, remedy);
@@ -246,6 +248,13 @@ impl LineReader {
             match task.as_str().filter(|id| is_name(id)) {
                 Some(id) => read.task = Some(id.to_owned()),
                 None => self.refuse("metadata.althing.task", "it is no task", "write the id of a recorded task"),
+            }
+        }
+        if let Some(verdict) = own.get("verdict") {
+            read.verdict = verdict.as_str().and_then(Grade::of);
+            if read.verdict.is_none() {
+                let remedy = "write pass, or fail where a gate should refuse the answer";
+                self.refuse("metadata.althing.verdict", "it is no verdict", remedy);
             }
         }
         read

@@ -20,17 +20,18 @@ fn only(line: &str) -> Case {
 fn a_case_is_read_with_all_that_it_says() {
     let line = r#"{"id": 7, "input": "hi", "target": ["a", 4], "metadata": {"source": "x", "althing": {"agent": "clerk",
         "tools": {"in_order": ["a/x"], "never": ["a/y"]}, "schema": {"type": "object"},
-        "label": {"level": "restricted", "trusted": false}, "task": "01a2"}}, "sandbox": "docker"}"#;
+        "label": {"level": "restricted", "trusted": false}, "task": "01a2", "verdict": "fail"}}, "sandbox": "docker"}"#;
     let case = only(&line.replace('\n', " "));
     assert_eq!((case.id.as_str(), case.messages.as_slice()), ("7", ["hi".to_owned()].as_slice()));
-    assert_eq!((case.targets.as_slice(), case.unused), (["a".to_owned(), "4".to_owned()].as_slice(), vec!["sandbox"]));
+    assert_eq!(case.targets, ["a", "4"]);
     let expectation = Expectation {
         agent: Some("clerk".to_owned()),
         tools: Some(ToolRule::InOrder(vec!["a/x".to_owned()])),
         never: vec!["a/y".to_owned()],
-        schema: Some(json!({ "type": "object" })),
+        schema: CaseSchema::new(&json!({ "type": "object" })).ok(),
         label: Some(Label { level: DataLabel::Restricted, trusted: false }),
         task: Some("01a2".to_owned()),
+        verdict: Some(Grade::Fail),
     };
     assert_eq!(case.expectation, expectation);
 }
@@ -65,6 +66,7 @@ fn what_is_wrong_is_told_by_line_and_place_with_what_to_do() {
             "line 1, metadata.althing.tolls: this member is not known here; Did you mean \"tools\"?",
         ),
         (r#"{"input": "a", "metadata": {"althing": {"agent": 1}}}"#, "line 1, metadata.althing.agent: "),
+        (r#"{"input": "a", "metadata": {"althing": {"verdict": "good"}}}"#, "line 1, metadata.althing.verdict: "),
         (
             r#"{"input": "a", "metadata": {"althing": {"tools": {"exact": "a"}}}}"#,
             "line 1, metadata.althing.tools.exact: ",
@@ -85,6 +87,9 @@ fn what_is_wrong_is_told_by_line_and_place_with_what_to_do() {
         (r#"{"input": "a", "metadata": {"althing": {"label": "secret"}}}"#, "line 1, metadata.althing.label: "),
         (r#"{"input": "a", "metadata": {"althing": {"task": 7}}}"#, "line 1, metadata.althing.task: it is no task"),
         (r#"{"input": "a""#, "line 1: it is not JSON"),
+        (r#"{"input": "a", "target": "b", "target": "c"}"#, "line 1: a name stands twice"),
+        (r#"{"input": "a", "metadata": {"althing": {"schema": {}, "schema": true}}}"#, "line 1: a name stands twice"),
+        (r#"{"input": "a", "metadata": "{\"althing\": {}, \"althing\": {}}"}"#, "line 1, metadata: "),
         (r#"["a"]"#, "the file: it is one list"),
         ("7", "line 1: it is JSON, and no object"),
         ("{\"input\": \"a\"}\n\n{\"input\": \"b\"}", "line 2: it is empty"),

@@ -1,6 +1,7 @@
 //! What repeated runs of cases say: pass^k, the share of cases that pass k times of k, and pass@k, at least once of k.
 
 use super::exact::{Interval, rate_bounds};
+use super::rate::{pass_at, pass_hat};
 
 /// The runs of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub enum RepeatError {
 /// [`RepeatError`].
 pub fn pass_all(cases: &[CaseRuns], k: u32, alpha: f64) -> Result<Estimate, RepeatError> {
     check(cases, k)?;
-    let all = |case: &CaseRuns| chosen(case.passed, case.runs, k);
+    let all = |case: &CaseRuns| pass_hat(case.runs, case.passed, k);
     Ok(estimate(cases, all, alpha, |share| share.powf(f64::from(k))))
 }
 
@@ -68,7 +69,7 @@ pub fn pass_all(cases: &[CaseRuns], k: u32, alpha: f64) -> Result<Estimate, Repe
 /// [`RepeatError`].
 pub fn pass_any(cases: &[CaseRuns], k: u32, alpha: f64) -> Result<Estimate, RepeatError> {
     check(cases, k)?;
-    let any = |case: &CaseRuns| 1.0 - chosen(case.runs - case.passed, case.runs, k);
+    let any = |case: &CaseRuns| pass_at(case.runs, case.passed, k);
     Ok(estimate(cases, any, alpha, |share| 1.0 - (1.0 - share).powf(f64::from(k))))
 }
 
@@ -90,23 +91,16 @@ fn check(cases: &[CaseRuns], k: u32) -> Result<(), RepeatError> {
     Ok(())
 }
 
-/// How probable it is that `k` runs, drawn of `runs`, are all among the `some` ones: C(some, k) / C(runs, k).
-fn chosen(some: u32, runs: u32, k: u32) -> f64 {
-    if some < k {
-        return 0.0;
-    }
-    (0..k).map(|taken| f64::from(some - taken) / f64::from(runs - taken)).product()
-}
-
 /// The mean over the cases. Runs of a case are alike, so that cases are what is counted; of a single case its runs are all there
 /// is, and the bounds of their share become those of `k` runs by `of_share`.
 fn estimate(
     cases: &[CaseRuns],
-    value: impl Fn(&CaseRuns) -> f64,
+    value: impl Fn(&CaseRuns) -> Option<f64>,
     alpha: f64,
     of_share: impl Fn(f64) -> f64,
 ) -> Estimate {
-    let sum: f64 = cases.iter().map(value).sum();
+    // Each case was checked, so that each has a share.
+    let sum: f64 = cases.iter().filter_map(value).sum();
     let interval = match cases {
         [case] => {
             let bounds = rate_bounds(f64::from(case.passed), f64::from(case.runs), alpha);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::done;
 use super::scorer::Scorer;
 use super::verdict::{Verdict, score};
 use crate::machine::cases::{Case, excerpt};
@@ -135,7 +136,7 @@ impl ComparisonReport {
         let mut table = String::new();
         if let Some(comparison) = &self.comparison {
             let [slice, pairs, broken, mended] = ["SLICE", "PAIRS", "BROKEN", "MENDED"];
-            told(writeln!(
+            done(writeln!(
                 table,
                 "{slice:<24} {pairs:>6} {broken:>6} {mended:>6} {:<26} {:<8} VERDICT",
                 "DIFFERENCE", "P"
@@ -149,7 +150,7 @@ impl ComparisonReport {
         names(&mut table, "no pair", &gaps);
         let [before, after] = &self.versions;
         let name = |version: &TestedVersion| format!("{} {}", excerpt(&version.agent), version.version);
-        told(writeln!(table, "\n{} against {}: {}", name(after), name(before), self.words()));
+        done(writeln!(table, "\n{} against {}: {}", name(after), name(before), self.words()));
         table
     }
 
@@ -205,7 +206,7 @@ fn row(table: &mut String, name: &str, summary: &PairSummary) {
         evidence::Verdict::Undecided { .. } => "undecided",
     };
     let name = excerpt(name);
-    told(writeln!(table, "{name:<24} {pairs:>6} {broken:>6} {mended:>6} {difference:<26} {p:<8} {verdict}"));
+    done(writeln!(table, "{name:<24} {pairs:>6} {broken:>6} {mended:>6} {difference:<26} {p:<8} {verdict}"));
 }
 
 /// A case with its scores.
@@ -215,22 +216,18 @@ fn change(case: &CasePair) -> String {
 
 fn names(table: &mut String, what: &str, all: &[String]) {
     for name in all.iter().take(NAMES_MAX) {
-        told(writeln!(table, "  {what}: {name}"));
+        done(writeln!(table, "  {what}: {name}"));
     }
     if let Some(more) = all.len().checked_sub(NAMES_MAX).filter(|more| *more > 0) {
-        told(writeln!(table, "  {what}: {more} more"));
+        done(writeln!(table, "  {what}: {more} more"));
     }
-}
-
-fn told(written: std::fmt::Result) {
-    written.expect("writing to a text cannot fail");
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::verdict::Finding;
     use super::*;
-    use crate::machine::cases::{Expectation, ToolRule};
+    use crate::machine::cases::{CaseSchema, Expectation, ToolRule};
 
     fn case(id: &str, expectation: &Expectation) -> Case {
         Case::new(id, &["hello".to_owned()], &["hi".to_owned()], expectation).expect("a case")
@@ -321,7 +318,7 @@ mod tests {
         let expectation = Expectation {
             tools: Some(ToolRule::Exact(tools(&["a/x"]))),
             never: tools(&["a/y", "a/z"]),
-            schema: Some(serde_json::json!({ "type": "object" })),
+            schema: CaseSchema::new(&serde_json::json!({ "type": "object" })).ok(),
             ..Expectation::default()
         };
         let case = case("one", &expectation);

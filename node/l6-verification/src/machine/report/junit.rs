@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report as Document, TestCase, TestCaseStatus, TestSuite};
 
-use super::{CaseReport, Outcome, Report, Verdict};
+use super::{CaseReport, CaseRun, Outcome, Report, RunFigures, Verdict};
 
 /// The XML was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +21,12 @@ impl Report {
         let mut suite = TestSuite::new(self.agent.as_str());
         suite.add_property(("version", self.version.as_str()));
         suite.add_property(("scorer", self.scorer.word()));
+        for agreement in &self.agreements {
+            suite.add_property((agreement.judge.as_str(), agreement.words().as_str()));
+        }
+        if self.is_elsewhere {
+            suite.add_property(("elsewhere", "true"));
+        }
         for case in &self.cases {
             suite.add_test_case(test(case, &self.agent));
         }
@@ -39,7 +45,23 @@ fn test(case: &CaseReport, agent: &str) -> TestCase {
     let mut test = TestCase::new(case.id.as_str(), status);
     let taken_ms = case.runs.iter().map(|run| run.figures.duration_ms).fold(0, u64::saturating_add);
     test.set_classname(agent).set_time(Duration::from_millis(taken_ms));
+    let runs: Vec<String> = case.runs.iter().zip(1_u32..).map(|(run, number)| figures(run, number)).collect();
+    test.set_system_out(runs.join("\n"));
     test
+}
+
+/// How a run went, on a line.
+fn figures(run: &CaseRun, number: u32) -> String {
+    let known = |figure: Option<String>| figure.unwrap_or_else(|| "not known".to_owned());
+    let RunFigures { first_token_ms, tokens, cost, .. } = run.figures;
+    format!(
+        "run {number}: agent {}; tools {}; {tokens} tokens, in a second {}; first token after {}; cost {}",
+        run.agent.as_deref().unwrap_or("none"),
+        if run.tools.is_empty() { "none".to_owned() } else { run.tools.join(", ") },
+        known(run.figures.tokens_per_second().map(|rate| format!("{rate:.1}"))),
+        known(first_token_ms.map(|ms| format!("{ms} ms"))),
+        known(cost.map(|micros| micros.to_string())),
+    )
 }
 
 fn refused(kind: NonSuccessKind, case: &CaseReport) -> TestCaseStatus {

@@ -1,18 +1,23 @@
 //! What a test found: a verdict for each run of each case, how often it may be relied on, and one word for all of it. As a table
 //! for people, as JSON, and as JUnit's XML for what builds software.
 
+mod agreement;
 mod comparison;
+mod judges;
 mod junit;
-mod rate;
 mod scorer;
 mod table;
 mod verdict;
 
+pub use agreement::agreements;
 pub use comparison::{CasePair, ComparisonReport, PairGap, Pairs, TestedVersion};
+pub use judges::{Agreement, JudgeWord};
 pub use junit::JUnitError;
-pub use rate::{Interval, pass_at, pass_hat};
 pub use scorer::Scorer;
 pub use verdict::{Finding, Observation, Verdict, judge};
+
+use crate::machine::cases::Grade;
+use crate::machine::evidence::{Interval, pass_at, pass_hat};
 
 /// The exit code of a test that is undecided; nothing else ends with it.
 pub const UNDECIDED_EXIT: u8 = 9;
@@ -26,6 +31,8 @@ pub struct CaseRun {
     pub agent: Option<String>,
     /// The tools that were called, in their order.
     pub tools: Vec<String>,
+    /// What the agents said that judged its last answer.
+    pub judges: Vec<JudgeWord>,
     /// How it went.
     pub figures: RunFigures,
 }
@@ -39,6 +46,8 @@ pub struct RunFigures {
     pub first_token_ms: Option<u64>,
     /// Tokens of prompts and answers.
     pub tokens: u64,
+    /// What its models cost, millionths of their currency; none where that is not known.
+    pub cost: Option<u64>,
 }
 
 impl RunFigures {
@@ -54,6 +63,8 @@ impl RunFigures {
 pub struct CaseReport {
     /// The case, by its id.
     pub id: String,
+    /// What the case says of the answer, if it does.
+    pub grade: Option<Grade>,
     /// Its runs, in their order.
     pub runs: Vec<CaseRun>,
 }
@@ -95,6 +106,10 @@ pub struct Report {
     pub pass_at_interval: Option<Interval>,
     /// The least that is asked, in place of all runs.
     pub floor: Option<Floor>,
+    /// How often the agents that judge answers said what the cases say.
+    pub agreements: Vec<Agreement>,
+    /// Whether the agent runs on another node: which tools it called, and what they changed, is not seen here.
+    pub is_elsewhere: bool,
 }
 
 impl Outcome {
@@ -176,6 +191,11 @@ impl Report {
             (Some(_), _) => Outcome::Undecided,
         }
     }
+}
+
+/// Nothing can hinder writing to a text.
+fn done(written: std::fmt::Result) {
+    written.expect("writing to a text cannot fail");
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::machine::cases::{Case, Expectation, ToolRule};
+use crate::machine::cases::{Case, CaseSchema, Expectation, Grade, ToolRule};
 
 fn case(targets: &[&str], expectation: &Expectation) -> Case {
     let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
@@ -31,9 +31,10 @@ fn a_right_run_passes_and_each_thing_that_is_wrong_is_a_finding() {
         agent: Some("clerk".to_owned()),
         tools: Some(ToolRule::InOrder(names(&["shop/search", "shop/buy"]))),
         never: names(&["shop/delete"]),
-        schema: Some(json!({ "type": "object", "required": ["total"] })),
+        schema: CaseSchema::new(&json!({ "type": "object", "required": ["total"] })).ok(),
         label: None,
         task: None,
+        verdict: None,
     };
     let case = case(&["42"], &expectation);
     let right = seen(r#"{"total": 42}"#, &["shop/search", "shop/look", "shop/buy"]);
@@ -53,6 +54,9 @@ fn a_right_run_passes_and_each_thing_that_is_wrong_is_a_finding() {
     assert_eq!(told[3..], [tools, "called shop/delete, which should never be called"]);
     assert_eq!(findings(&case, &seen("42", &["shop/search", "shop/buy"])).len(), 1, "42 is no object");
     assert!(findings(&case, &seen("42 pounds", &["shop/search", "shop/buy"]))[0].contains("is no JSON"));
+    // One reader takes the first sum, another one the second.
+    let twice = seen(r#"{"total": 42, "total": 7}"#, &["shop/search", "shop/buy"]);
+    assert_eq!(findings(&case, &twice), ["the answer has a schema, and is no JSON that all read alike"]);
 }
 
 #[test]
@@ -94,10 +98,12 @@ fn report(verdicts: &[&[Verdict]]) -> Report {
         verdict: verdict.clone(),
         agent: Some("clerk".to_owned()),
         tools: names(&["a/x"]),
-        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: 50 },
+        judges: vec![JudgeWord { judge: "agents/judge".to_owned(), passed: Some(true) }],
+        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: 50, cost: Some(7) },
     };
     let cases = verdicts.iter().zip(1..).map(|(runs, number): (_, u32)| CaseReport {
         id: format!("case {number}"),
+        grade: None,
         runs: runs.iter().map(run).collect(),
     });
     Report {
@@ -109,7 +115,45 @@ fn report(verdicts: &[&[Verdict]]) -> Report {
         pass_hat_interval: None,
         pass_at_interval: None,
         floor: None,
+        agreements: Vec::new(),
+        is_elsewhere: false,
     }
+}
+
+#[test]
+fn a_case_whose_answer_is_bad_passes_where_a_gate_refused_it_and_nowhere_else() {
+    let bad = case(&[], &Expectation { verdict: Some(Grade::Fail), ..Expectation::default() });
+    let refused =
+        Observation { answer: Some(Err("GATE_REFUSED".to_owned())), is_refused: true, ..Observation::default() };
+    assert_eq!(judge(&bad, Scorer::Includes, &refused), Verdict::Pass);
+    assert_eq!(judge(&bad, Scorer::Includes, &seen("hi", &[])), Verdict::Fail(vec![Finding::Unrefused]));
+    let good = case(&[], &Expectation { verdict: Some(Grade::Pass), ..Expectation::default() });
+    assert_eq!(judge(&good, Scorer::Includes, &seen("hi", &[])), Verdict::Pass);
+    assert!(matches!(judge(&good, Scorer::Includes, &refused), Verdict::Fail(_)));
+}
+
+#[test]
+fn the_agreement_of_a_judge_stands_beside_its_word() {
+    let mut one = report(&[&[Verdict::Pass]]);
+    let unknown = one.table();
+    assert!(unknown.contains("  agents/judge says passed (its agreement is not measured)\n"), "{unknown}");
+    one.cases[0].grade = Some(Grade::Fail);
+    one.agreements = agreements(&one.cases, 0.05);
+    let known = one.table();
+    assert!(known.contains("  agents/judge says passed, wanted fail (agreed in 0 of 1 labelled runs, "), "{known}");
+    let last = known.lines().last().unwrap_or_default();
+    assert!(last.starts_with("agents/judge agreed in 0 of 1 labelled runs, 0.000 (0.000 to "), "{last}");
+    let xml = one.junit().expect("it is written");
+    assert!(xml.contains("agreed in 0 of 1"), "{xml}");
+}
+
+#[test]
+fn a_report_says_that_the_agent_runs_on_another_node() {
+    let here = report(&[&[Verdict::Pass]]);
+    let there = Report { is_elsewhere: true, ..here.clone() };
+    assert!(!here.table().contains("another node") && there.table().contains("effects there are not seen here"));
+    let xml = |report: &Report| report.junit().expect("it is written");
+    assert!(!xml(&here).contains("elsewhere") && xml(&there).contains(r#"name="elsewhere" value="true""#));
 }
 
 fn fail() -> Verdict {
@@ -150,6 +194,18 @@ fn a_floor_is_passed_only_beyond_chance() {
 }
 
 #[test]
+fn the_columns_of_a_table_stand_below_their_names_however_long_the_names_of_cases_are() {
+    let mut report = report(&[&[Verdict::Pass], &[Verdict::Pass]]);
+    report.cases[0].id = "01a22ad3-944a-7fc2-9c04-633ea460e319".to_owned();
+    let table = report.table();
+    let lines: Vec<&str> = table.lines().collect();
+    let column = lines[0].find("VERDICT");
+    let rows = lines.iter().filter(|line| line.contains("1/1"));
+    let verdicts: Vec<Option<usize>> = rows.map(|line| line.find("pass")).collect();
+    assert_eq!(verdicts, [column, column], "{table}");
+}
+
+#[test]
 fn a_report_is_a_table_and_xml() {
     let report = report(&[&[Verdict::Pass, Verdict::Pass], &[Verdict::Pass, fail()], &[undecided()]]);
     let table = report.table();
@@ -157,7 +213,19 @@ fn a_report_is_a_table_and_xml() {
     assert!(table.contains("  called a/<x>, which should never be called\n"), "{table}");
     assert!(table.ends_with("clerk 1.0.0: fail; pass^2 not known, pass@2 not known\n"), "{table}");
     assert_eq!(report.cases[0].runs[0].figures.tokens_per_second(), Some(100.0));
+    let cells: Vec<&str> = table.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(cells, ["case", "1", "pass", "2/2", "500", "ms", "20", "ms", "50", "100", "7"], "{table}");
+    assert!(table.contains("  called a/x\n") && !table.contains("found"), "{table}");
+    let mut other = report.clone();
+    other.cases[0].runs[0].agent = Some("shop".to_owned());
+    other.cases[0].runs[0].figures = RunFigures::default();
+    let told = other.table();
+    assert!(told.contains("  found shop; called a/x\n  called a/x\n"), "{told}");
+    let cells: Vec<&str> = told.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(cells, ["case", "1", "pass", "2/2", "250", "ms", "20", "ms", "25", "100", "-"], "{told}");
     let xml = report.junit().expect("it is written");
     assert!(xml.contains(r#"<testsuite name="clerk" tests="3" skipped="0" errors="1" failures="1">"#), "{xml}");
     assert!(xml.contains("run 2: called a/&lt;x&gt;"), "{xml}");
+    let line = "run 1: agent clerk; tools a/x; 50 tokens, in a second 100.0; first token after 20 ms; cost 7";
+    assert!(xml.contains(line), "{xml}");
 }

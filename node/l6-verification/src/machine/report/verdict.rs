@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use althing_protocol::contract::AnswerSchema;
+use althing_protocol::contract::Breach;
 use serde_json::Value;
 
+use super::judges::JudgeWord;
 use super::scorer::Scorer;
-use crate::machine::cases::{Case, Expectation, ToolRule, excerpt};
+use crate::machine::cases::{Case, Expectation, Grade, ToolRule, excerpt};
+use crate::machine::json::strict;
 
 /// What one run of a case brought.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,6 +23,10 @@ pub struct Observation {
     pub tools: Vec<String>,
     /// Why the run could not be made, if it could not: it says nothing of the agent.
     pub obstacle: Option<String>,
+    /// Whether a gate refused the last answer, after all repairs.
+    pub is_refused: bool,
+    /// What the agents said that judged the last answer.
+    pub judges: Vec<JudgeWord>,
 }
 
 /// What is said of a run.
@@ -69,8 +75,10 @@ pub enum Finding {
         /// Where, as JSON pointers: in the answer, and in the schema.
         places: Vec<(String, String)>,
     },
-    /// The answer has a schema and is no JSON.
+    /// The answer has a schema and is no JSON, or one in which a name stands twice.
     NoData,
+    /// A gate should have refused the answer, and none did.
+    Unrefused,
 }
 
 impl fmt::Display for Finding {
@@ -103,7 +111,8 @@ impl fmt::Display for Finding {
                 }
                 Ok(())
             }
-            Finding::NoData => f.write_str("the answer has a schema, and is no JSON"),
+            Finding::NoData => f.write_str("the answer has a schema, and is no JSON that all read alike"),
+            Finding::Unrefused => f.write_str("no gate refused the answer, and one should"),
         }
     }
 }
@@ -114,8 +123,9 @@ pub(super) fn score(case: &Case, findings: &[Finding]) -> f64 {
     if findings.iter().any(|finding| matches!(finding, Finding::NoAnswer(_))) {
         return 0.0;
     }
-    let Expectation { agent, tools, never, schema, label: _, task: _ } = &case.expectation;
-    let named = [!case.targets.is_empty(), agent.is_some(), tools.is_some(), !never.is_empty(), schema.is_some()];
+    let Expectation { agent, tools, never, schema, label: _, task: _, verdict } = &case.expectation;
+    let (has_targets, is_graded) = (!case.targets.is_empty(), verdict.is_some());
+    let named = [has_targets, agent.is_some(), tools.is_some(), !never.is_empty(), schema.is_some(), is_graded];
     let named = named.into_iter().filter(|is_named| *is_named).count();
     let forbidden = findings.iter().filter(|finding| matches!(finding, Finding::Forbidden(_))).count();
     // However many forbidden tools were called, that is one thing.
@@ -138,6 +148,10 @@ pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
         }
     }
     match &seen.answer {
+        // Nobody is shown a bad answer, so that nothing else of it is judged.
+        _ if case.expectation.verdict == Some(Grade::Fail) => {
+            findings.extend((!seen.is_refused).then_some(Finding::Unrefused));
+        }
         None => findings.push(Finding::NoAnswer("nothing was said".to_owned())),
         Some(Err(why)) => findings.push(Finding::NoAnswer(why.clone())),
         Some(Ok(answer)) => judge_answer(case, scorer, (answer.as_str(), seen.data.as_ref()), &mut findings),
@@ -164,20 +178,15 @@ fn judge_answer(case: &Case, scorer: Scorer, (answer, data): (&str, Option<&Valu
     let data = match data {
         Some(data) => Some(data),
         None => {
-            parsed = serde_json::from_str::<Value>(answer).ok();
+            parsed = strict(answer).ok();
             parsed.as_ref()
         }
     };
     match data {
         None => findings.push(Finding::NoData),
-        Some(data) => findings.extend(broken_schema(schema, data)),
+        Some(data) => {
+            let broken = |breach: Breach| Finding::Schema { places: vec![(breach.place, breach.rule)] };
+            findings.extend(schema.breach(data).map(broken));
+        }
     }
-}
-
-fn broken_schema(schema: &Value, data: &Value) -> Option<Finding> {
-    // It was read with the case; by one that is none nothing is right.
-    let Ok(schema) = AnswerSchema::new(schema) else {
-        return Some(Finding::Schema { places: Vec::new() });
-    };
-    schema.breach(data).map(|breach| Finding::Schema { places: vec![(breach.place, breach.rule)] })
 }

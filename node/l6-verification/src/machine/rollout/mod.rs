@@ -1,6 +1,7 @@
 //! A new version of an agent gets a share of the calls, and all of them only by evidence; it loses them by itself when it is
 //! worse.
 
+mod bins;
 mod error;
 mod outcome;
 mod plan;
@@ -9,6 +10,7 @@ mod run;
 mod split;
 mod trial;
 mod versions;
+mod weights;
 
 pub use error::OrderError;
 pub use outcome::{Breach, Outcome, Side, Signal, Ticket};
@@ -16,7 +18,7 @@ pub use plan::{Plan, PlanError, STEPS_MAX, Unit};
 pub use row::{RowError, VERSIONS_ROW_BYTES_MAX, decode_row, encode_row};
 pub use run::{Change, Phase, Reason, Rollout};
 pub use split::{Call, Conversation};
-pub use trial::Trial;
+pub use trial::SignalTrials;
 pub use versions::{REVERSALS_MAX, Reversal, Route, Versions};
 
 #[cfg(test)]

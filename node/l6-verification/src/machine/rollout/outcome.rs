@@ -2,6 +2,8 @@
 
 use minicbor::{Decode, Encode};
 
+use super::bins::Bins;
+
 /// Which of the two versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
@@ -90,6 +92,8 @@ pub struct Ticket {
     pub(super) is_shadow: bool,
     /// Whether it is no call, but a labelled case.
     pub(super) is_case: bool,
+    /// Among which calls it is weighed.
+    pub(super) bins: Bins,
 }
 
 impl Ticket {

@@ -95,6 +95,10 @@ pub struct Plan {
     /// How long conversations of the older version stay with it after a promotion, milliseconds.
     #[n(11)]
     pub drain_ms: u64,
+    /// What no caller knows, so that none can choose the version that answers it by how it names its conversation. Shares of groups
+    /// and channels are drawn without it: several nodes draw these alike.
+    #[n(12)]
+    pub salt: Option<u64>,
 }
 
 impl Plan {
@@ -114,6 +118,7 @@ impl Plan {
             known: BTreeSet::new(),
             bounds: BTreeMap::new(),
             drain_ms: DAY_MS,
+            salt: None,
         }
     }
 

@@ -7,8 +7,9 @@ use minicbor::{Decode, Encode};
 use super::plan::Plan;
 use super::run::{Counts, Phase, Rollout};
 use super::split::Split;
-use super::trial::{SignalTrial, Trial};
+use super::trial::{SignalTrial, SignalTrials};
 use super::versions::{DRAINS_MAX, REVERSALS_MAX, Reversal, Versions};
+use super::weights::Weights;
 use crate::machine::evidence::{Block, EProcess, Null, Tally};
 
 /// Bytes of a row: the versions that went back take 10 KiB, and all else less.
@@ -151,10 +152,11 @@ impl RolloutRow {
     fn rollout(self) -> Option<Rollout> {
         self.plan.check().ok()?;
         let fits = [self.counts.shadow, self.counts.live].iter().all(|tally| tally.bad <= tally.calls);
+        let fits = fits && self.counts.weights.as_ref().is_none_or(Weights::is_sound);
         let is_one = fits && self.split.to == self.plan.to && usize::from(self.stage) < self.plan.stages();
         let signals: Option<Vec<SignalTrial>> =
             self.signals.into_iter().map(|signal| signal.trial(&self.plan)).collect();
-        let trial = Trial { signals: signals?.try_into().ok()? };
+        let trial = SignalTrials { signals: signals?.try_into().ok()? };
         is_one.then(|| Rollout::of_parts((self.plan, self.split), (self.phase, self.stage), trial, self.counts))
     }
 }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use althing_protocol::Digest;
 use minicbor::{Decode, Encode};
 
+use super::bins::Bins;
 use super::outcome::{Breach, Outcome, Side, Signal, Ticket};
 use super::plan::Plan;
-use super::split::{Share, Split};
-use super::trial::{Trial, shares};
+use super::split::{Call, Share, Split};
+use super::trial::{SignalTrials, shares};
+use super::weights::{Weights, Witnesses};
 use crate::machine::evidence::{Tally, fisher};
 
 /// So many outcomes may be forgotten when the node ends between two rows; that ones are missing proves nothing wrong.
@@ -133,6 +135,12 @@ pub(super) struct Counts {
     /// Labelled cases, with those that were wrong: of stable, and of the new version.
     #[n(8)]
     pub cases: Option<[Tally; 2]>,
+    /// The calls of this stage by their origins and conversations; none before the first.
+    #[n(9)]
+    pub weights: Option<Weights>,
+    /// Whose calls of the new version went badly; none before the first.
+    #[n(10)]
+    pub witnesses: Option<Witnesses>,
 }
 
 /// A new version on its way to all calls, or back.
@@ -142,7 +150,7 @@ pub struct Rollout {
     split: Split,
     phase: Phase,
     stage: u8,
-    trial: Trial,
+    trial: SignalTrials,
     counts: Counts,
 }
 
@@ -150,16 +158,17 @@ impl Rollout {
     /// It begins with the conversations that begin at `from_ms`.
     pub(super) fn new(number: u64, from: Digest, plan: Plan, from_ms: u64) -> Rollout {
         let share = Share { from_ms, percent: plan.share_percent(0) };
-        let split = Split { number, by: plan.by, from, to: plan.to, shares: vec![share], drain_ms: plan.drain_ms };
+        let Plan { by, to, drain_ms, salt, .. } = plan;
+        let split = Split { number, by, from, to, shares: vec![share], drain_ms, salt };
         let counts = Counts { known: plan.known.clone(), ..Counts::default() };
-        Rollout { trial: Trial::new(&plan), plan, split, phase: Phase::Running, stage: 0, counts }
+        Rollout { trial: SignalTrials::new(&plan), plan, split, phase: Phase::Running, stage: 0, counts }
     }
 
     /// One as it was.
     pub(super) fn of_parts(
         (plan, split): (Plan, Split),
         (phase, stage): (Phase, u8),
-        trial: Trial,
+        trial: SignalTrials,
         counts: Counts,
     ) -> Rollout {
         Rollout { plan, split, phase, stage, trial, counts }
@@ -199,7 +208,7 @@ impl Rollout {
 
     /// The evidence.
     #[must_use]
-    pub fn trial(&self) -> &Trial {
+    pub fn trial(&self) -> &SignalTrials {
         &self.trial
     }
 
@@ -259,13 +268,13 @@ impl Rollout {
     }
 
     /// By what a call is counted that a version answers, if it is one of the two.
-    pub(super) fn ticket(&self, version: Digest, began_ms: u64) -> Option<Ticket> {
+    pub(super) fn ticket(&self, version: Digest, call: &Call, began_ms: u64) -> Option<Ticket> {
         let side = match version {
             new if new == self.split.to => Side::New,
             stable if stable == self.split.from => Side::Stable,
             _ => return None,
         };
-        let is_drawn = self.split.covers(began_ms);
+        let is_drawn = self.split.covers(began_ms) && self.split.divides(call);
         (self.phase == Phase::Running).then_some(Ticket {
             rollout: self.split.number,
             stage: self.stage,
@@ -273,18 +282,20 @@ impl Rollout {
             is_drawn,
             is_shadow: false,
             is_case: false,
+            bins: self.split.bins(call),
         })
     }
 
-    /// By what a labelled case is counted that both versions are given: stable, and the new one.
-    pub(super) fn case_tickets(&self) -> Option<[Ticket; 2]> {
+    /// By what is counted that both versions are given, or do, at once: stable, and the new one.
+    pub(super) fn pair_tickets(&self, is_case: bool) -> Option<[Ticket; 2]> {
         let stable = Ticket {
             rollout: self.split.number,
             stage: self.stage,
             side: Side::Stable,
             is_drawn: true,
             is_shadow: false,
-            is_case: true,
+            is_case,
+            bins: Bins::default(),
         };
         (self.phase == Phase::Running).then_some([stable, Ticket { side: Side::New, ..stable }])
     }
@@ -303,11 +314,14 @@ impl Rollout {
         if let Some(change) = outcome.breach.and_then(|breach| self.breach(ticket.side, breach)) {
             return Some(change);
         }
-        if !ticket.is_drawn {
+        if !ticket.is_drawn || !self.has_weight(ticket) {
             return None;
         }
         self.count(ticket, outcome);
         let marks = outcome.marks(self.plan.first_token_ms);
+        if ticket.side == Side::New && marks.contains(&Some(true)) {
+            self.counts.witnesses.get_or_insert_default().add(ticket.bins);
+        }
         if self.trial.add(&self.plan, self.stage, ticket.side, marks)
             && let Some(reason) = self.finding_against()
         {
@@ -320,8 +334,17 @@ impl Rollout {
         (self.counts.unwritten >= OUTCOMES_UNWRITTEN_MAX).then_some(Change::Evidence)
     }
 
-    /// The reason to go back that the evidence gives.
+    /// Whether a call is counted: not where others of its origin or conversation are as much of this stage as one may be.
+    fn has_weight(&mut self, ticket: Ticket) -> bool {
+        let stable_per_new = self.plan.stable_per_new(self.stage);
+        self.counts.weights.get_or_insert_default().take(ticket.side, ticket.bins, stable_per_new)
+    }
+
+    /// The reason to go back that the evidence gives; none as long as it is that of one stranger.
     fn finding_against(&self) -> Option<Reason> {
+        if !self.counts.witnesses.as_ref().is_some_and(Witnesses::are_enough) {
+            return None;
+        }
         let e = self.trial.e_worse(&self.plan, self.stage);
         let signal = self.trial.worst(&self.plan, self.stage);
         let seen = self.trial.seen(signal);
@@ -381,6 +404,7 @@ impl Rollout {
         }
         self.stage = next;
         self.counts.of_stage = 0;
+        self.counts.weights = None;
         self.trial.begin_stage(&self.plan);
         let percent = self.plan.share_percent(next);
         self.split.shares.push(Share { from_ms, percent });

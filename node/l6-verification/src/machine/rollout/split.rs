@@ -4,6 +4,7 @@
 use althing_protocol::{Digest, digest};
 use minicbor::{Decode, Encode};
 
+use super::bins::Bins;
 use super::plan::Unit;
 
 /// In so many parts calls are divided.
@@ -28,6 +29,9 @@ pub struct Call<'a> {
     pub conversation: Option<Conversation<'a>>,
     /// On whose behalf it is made.
     pub caller: Option<&'a str>,
+    /// Whose calls are weighed together with it: the owner of the caller. None of a call of the agent's own owner, who may decide
+    /// alone.
+    pub origin: Option<&'a str>,
     /// The channel, if it came by one.
     pub channel: Option<&'a str>,
     /// The group, if it is for one.
@@ -66,7 +70,7 @@ pub(super) struct Share {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub(super) struct Split {
-    /// The number of the rollout: another one draws anew.
+    /// The number of the rollout: another one draws conversations and callers anew.
     #[n(0)]
     pub number: u64,
     #[n(1)]
@@ -81,12 +85,20 @@ pub(super) struct Split {
     /// How long `from` goes on with its conversations after a promotion, milliseconds.
     #[n(5)]
     pub drain_ms: u64,
+    /// See [`Plan::salt`](super::Plan::salt).
+    #[n(6)]
+    pub salt: Option<u64>,
 }
 
 impl Split {
     /// Whether a conversation that began then was divided by this.
     pub fn covers(&self, began_ms: u64) -> bool {
         self.shares.first().is_some_and(|first| first.from_ms <= began_ms)
+    }
+
+    /// Whether a call has what the shares are shares of: one without stays with stable, and says nothing of either version.
+    pub fn divides(&self, call: &Call) -> bool {
+        call.unit(self.by).is_some()
     }
 
     /// The version of a call whose conversation began under this.
@@ -108,10 +120,35 @@ impl Split {
         self.shares.last().filter(|last| last.percent >= 100).map(|last| last.from_ms)
     }
 
+    /// Among which calls one is weighed: among those of its origin, and among those of its conversation.
+    pub fn bins(&self, call: &Call) -> Bins {
+        let conversation = call.conversation.map_or(call.task, |conversation| conversation.id);
+        let conversation = self.bin(&["conversation", call.caller.unwrap_or_default(), conversation]);
+        Bins { origin: call.origin.map(|origin| self.bin(&["origin", origin])), conversation: Some(conversation) }
+    }
+
+    /// Nobody chooses whose calls are weighed with his: each rollout draws that anew.
+    fn bin(&self, names: &[&str]) -> u8 {
+        let mut bytes = b"althing rollout bin".to_vec();
+        bytes.extend(self.to);
+        bytes.extend(self.number.to_be_bytes());
+        bytes.extend(self.salt.map(u64::to_be_bytes).into_iter().flatten());
+        for name in names {
+            // With their lengths, or two could have one name.
+            bytes.extend(format!("{} {name}", name.len()).into_bytes());
+        }
+        let [bin, ..] = digest(&bytes);
+        bin
+    }
+
     fn bucket(&self, unit: &str) -> u64 {
         let mut bytes = b"althing rollout".to_vec();
         bytes.extend(self.to);
-        bytes.extend(self.number.to_be_bytes());
+        // What several nodes have a part in they draw alike, whatever each of them decided before.
+        if matches!(self.by, Unit::Call | Unit::Caller) {
+            bytes.extend(self.number.to_be_bytes());
+            bytes.extend(self.salt.map(u64::to_be_bytes).into_iter().flatten());
+        }
         bytes.extend(unit.as_bytes());
         let drawn = digest(&bytes);
         let number = drawn.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));

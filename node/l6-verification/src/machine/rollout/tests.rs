@@ -3,6 +3,7 @@ mod orders;
 mod routes;
 mod rows;
 mod simulated;
+mod weights;
 
 use althing_protocol::Digest;
 
@@ -12,6 +13,8 @@ use crate::machine::evidence::{Draws, Tally};
 const STABLE: Digest = [1; 32];
 const NEW: Digest = [2; 32];
 const OTHER: Digest = [3; 32];
+/// Owners of those who call.
+const OWNERS: u64 = 997;
 
 /// How often the calls of a version fail, are refused, and are late.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +36,7 @@ impl Rates {
     }
 }
 
-/// Calls of an agent, one after the other, each in a conversation of its own.
+/// Calls of an agent, one after the other, of many owners, and each in a conversation of its own.
 struct Traffic {
     versions: Versions,
     draws: Draws,
@@ -49,12 +52,17 @@ impl Traffic {
         Traffic { versions, draws: Draws::new(seed), calls: 0, of_new: 0 }
     }
 
+    /// A call of one of many owners.
     fn route(&mut self) -> Route {
+        let owner = format!("owner {}", (self.calls + 1) % OWNERS);
+        self.route_of(Some(&owner), None)
+    }
+
+    fn route_of(&mut self, origin: Option<&str>, conversation: Option<Conversation>) -> Route {
         self.calls += 1;
         let task = format!("task {} of {}", self.calls, self.draws.below(1 << 40));
-        let call =
-            Call { task: &task, conversation: None, caller: None, channel: None, group: None, now_ms: self.calls };
-        self.versions.route(&call)
+        let (caller, channel, group) = (None, None, None);
+        self.versions.route(&Call { task: &task, conversation, caller, origin, channel, group, now_ms: self.calls })
     }
 
     fn outcome(&mut self, rates: Rates) -> Outcome {
@@ -69,6 +77,11 @@ impl Traffic {
     /// A call with what came of it, and of its shadow.
     fn call(&mut self, stable: Rates, new: Rates) -> Option<Change> {
         let route = self.route();
+        self.end(&route, stable, new)
+    }
+
+    /// What comes of a call, and of its shadow.
+    fn end(&mut self, route: &Route, stable: Rates, new: Rates) -> Option<Change> {
         let tickets = [route.ticket, route.shadow.map(|(_, ticket)| ticket)];
         let mut change = None;
         for ticket in tickets.into_iter().flatten() {

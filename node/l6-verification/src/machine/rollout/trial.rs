@@ -32,14 +32,14 @@ pub(super) struct SignalTrial {
 
 /// The evidence in all signals.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trial {
+pub struct SignalTrials {
     pub(super) signals: [SignalTrial; 4],
 }
 
-impl Trial {
+impl SignalTrials {
     /// Nothing seen yet.
     #[must_use]
-    pub fn new(plan: &Plan) -> Trial {
+    pub fn new(plan: &Plan) -> SignalTrials {
         let signals = plan.record.map(|record| {
             let record = record.at_most(RECORD_CALLS_MAX);
             SignalTrial {
@@ -51,7 +51,7 @@ impl Trial {
                 seen: Block::default(),
             }
         });
-        Trial { signals }
+        SignalTrials { signals }
     }
 
     /// All calls of a signal.

@@ -154,7 +154,7 @@ impl Versions {
         let began_ms = call.began_ms().unwrap_or(self.latest_ms);
         let own = self.own_version(call, began_ms);
         let version = if self.may_answer(own) { own } else { self.stable };
-        let ticket = self.running().and_then(|rollout| rollout.ticket(version, began_ms));
+        let ticket = self.running().and_then(|rollout| rollout.ticket(version, call, began_ms));
         let shadow = self.running().zip(ticket).and_then(|(rollout, ticket)| rollout.shadow(ticket));
         Route { version, began_ms, ticket, shadow }
     }
@@ -184,7 +184,13 @@ impl Versions {
     /// By what a labelled case is counted that both versions are given: stable, and the one that is tried; none without a rollout.
     #[must_use]
     pub fn case_tickets(&self) -> Option<[Ticket; 2]> {
-        self.running()?.case_tickets()
+        self.running()?.pair_tickets(true)
+    }
+
+    /// By what the same is counted that both versions did by themselves; none without a rollout.
+    #[must_use]
+    pub fn job_tickets(&self) -> Option<[Ticket; 2]> {
+        self.running()?.pair_tickets(false)
     }
 
     /// Counts calls of the version that is or was tried which may have changed something, by the names of their tools; not of one

@@ -13,6 +13,7 @@ fn turn<'a>(answer: &'a str, calls: &'a [Call<'a>]) -> Turn<'a> {
         is_cut: false,
         calls: Some(calls),
         effects: &["shop/order_item", "mail/send"],
+        earlier: &[],
     }
 }
 
@@ -127,6 +128,16 @@ fn of_a_thousand_honest_turns_none_is_found() {
         }
     }
     assert!(turns >= 1_000, "{turns}");
+}
+
+#[test]
+fn what_an_earlier_turn_of_the_task_did_may_be_told() {
+    for answer in ["Yes, I have ordered two chairs.", "I ordered two chairs."] {
+        assert_eq!(found(&turn(answer, &[])), ["effect-without-call"]);
+        assert!(found(&Turn { earlier: &["shop/order"], ..turn(answer, &[]) }).is_empty(), "{answer}");
+        assert_eq!(found(&Turn { earlier: &["mail/send"], ..turn(answer, &[]) }), ["effect-without-call"]);
+    }
+    assert!(found(&turn("It was successfully ordered two days ago.", &[READ])).is_empty());
 }
 
 #[test]

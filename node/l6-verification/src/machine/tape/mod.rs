@@ -113,13 +113,6 @@ impl Tape {
     pub fn turn(&self) -> &RecordedTurn {
         &self.turn
     }
-
-    /// The tools that were called, as `server/tool`, in their order.
-    #[must_use]
-    pub fn tools(&self) -> Vec<String> {
-        let calls = self.turn.steps.iter().filter(|step| step.kind == CallKind::Tool);
-        calls.map(|step| step.name.clone()).collect()
-    }
 }
 
 /// A tape that is played to one turn: each answer is told once, those to the same request in their order.

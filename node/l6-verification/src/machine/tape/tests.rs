@@ -49,7 +49,6 @@ fn a_request_is_answered_by_its_hash_and_those_that_are_alike_in_their_order() {
         ("a/x", json!({ "k": 1, "l": 2 }), Some(heard(3))),
     ];
     let mut playback = played(&calls);
-    assert_eq!(playback.tape().tools(), ["a/x", "a/y", "a/x"]);
     assert_eq!(ask(&mut playback, "a/y", &json!({})), Ok(heard(2)), "in any order");
     assert_eq!(ask(&mut playback, "a/x", &json!({ "l": 2, "k": 1 })), Ok(heard(1)));
     assert_eq!(playback.unplayed(), ["a/x"]);

@@ -82,6 +82,17 @@ async fn an_exported_leaf_is_verified_without_the_node() {
     assert!(verify_offline(bare.as_bytes(), &log.log_key(), &[watcher.note_key()], 1).is_err(), "not signed yet");
 }
 
+#[tokio::test]
+async fn whoever_erases_a_name_that_is_misspelt_hears_that_nothing_is_there() {
+    let (world, store) = (World::new(), memory());
+    let log = world.open(&store).await;
+    record(&log, &store, with_body(1, "ada")).await;
+    for (subject, is_there) in [("Ada", false), ("ada", true), ("ada", false)] {
+        let order = EraseOrder { subject: subject.to_owned(), principals: vec!["owner".to_owned()] };
+        assert_eq!(log.erase(order).await.expect("it is written"), is_there, "{subject}");
+    }
+}
+
 /// P-210
 #[tokio::test]
 async fn who_is_erased_leaves_leaves_that_prove_and_no_body() {

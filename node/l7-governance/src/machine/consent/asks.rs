@@ -1,6 +1,6 @@
 //! All questions of an owner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::Digest;
 use althing_protocol::audit::{AnswerWord, Ask, CallTerms};
@@ -127,6 +127,36 @@ impl Asks {
     /// The node started again: denies what is asked by agents that cannot go on. Gives what changed.
     pub fn restart(&mut self) -> Vec<AskId> {
         self.deny_all(DenialReason::NotResumable, |question| !question.is_resumable())
+    }
+
+    /// Nobody waits for the answer any more: denies it. Says whether that changed it.
+    pub fn withdraw(&mut self, id: &AskId) -> bool {
+        self.questions.get_mut(id).is_some_and(|question| question.deny(DenialReason::Withdrawn))
+    }
+
+    /// Agents were stopped: denies these. Gives what changed.
+    pub fn stop(&mut self, theirs: &BTreeSet<AskId>) -> Vec<AskId> {
+        self.deny_all(DenialReason::Stopped, |question| theirs.contains(&question.ask().id))
+    }
+
+    /// Somebody is erased: denies what is asked on their behalf. Gives what changed.
+    pub fn erase(&mut self, person: &str) -> Vec<AskId> {
+        self.deny_all(DenialReason::Erased, |question| question.need().person() == person)
+    }
+
+    /// All that was asked on behalf of somebody.
+    #[must_use]
+    pub fn about(&self, person: &str) -> Vec<AskId> {
+        let theirs = self.questions.iter().filter(|(_, it)| it.need().person() == person);
+        theirs.map(|(id, _)| *id).collect()
+    }
+
+    /// Those whose yes was used, the oldest first.
+    #[must_use]
+    pub fn used(&self) -> Vec<AskId> {
+        let mut used: Vec<_> = self.questions.values().filter(|it| it.state() == QuestionState::Used).collect();
+        used.sort_by_key(|question| (question.ask().asked_at_ms, question.ask().id));
+        used.into_iter().map(|question| question.ask().id).collect()
     }
 
     /// The definition of a tool is another one: denies what was asked with an earlier one. Gives what changed.

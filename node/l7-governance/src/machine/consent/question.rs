@@ -26,6 +26,17 @@ pub enum Need {
     },
 }
 
+impl Need {
+    /// The person on whose behalf it is done: whose data it is about.
+    #[must_use]
+    pub fn person(&self) -> &str {
+        match self {
+            Need::Consent { person } => person,
+            Need::SignOff { but_for, .. } => but_for,
+        }
+    }
+}
+
 /// Who answers, as far as that was proved.
 #[derive(Debug, Clone, Copy)]
 pub enum Speaker<'a> {
@@ -76,6 +87,12 @@ pub enum DenialReason {
     Changed,
     /// Who asked cannot go on after a restart of the node.
     NotResumable,
+    /// The turn in which it was asked is over.
+    Withdrawn,
+    /// The agent was stopped.
+    Stopped,
+    /// What it was about was erased.
+    Erased,
 }
 
 impl DenialReason {
@@ -87,6 +104,9 @@ impl DenialReason {
             DenialReason::Silence => "nobody agreed in time, which counts as no",
             DenialReason::Changed => "the tool's definition changed after the question was asked",
             DenialReason::NotResumable => "the node started again, and the agent that asked cannot go on where it was",
+            DenialReason::Withdrawn => "the turn in which it was asked is over, so that nobody waits for an answer",
+            DenialReason::Stopped => "its agent was stopped by its owner",
+            DenialReason::Erased => "what it was about was erased with all that is kept of the person",
         }
     }
 }
@@ -165,6 +185,18 @@ impl Question {
     #[must_use]
     pub fn state(&self) -> QuestionState {
         self.state
+    }
+
+    /// Whether it waits for people, or its yes was not used yet.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        matches!(self.state, QuestionState::Open | QuestionState::Approved)
+    }
+
+    /// Whether an answer of that person would count, as far as it goes by who they are.
+    #[must_use]
+    pub fn is_for(&self, person: &str, people: &People) -> bool {
+        self.check_asked(person, people).is_ok()
     }
 
     /// The role in which people answer; none where they answer for themselves.
@@ -295,7 +327,7 @@ impl Question {
 
     /// Denies it, unless it is over; says whether that changed it.
     pub(super) fn deny(&mut self, reason: DenialReason) -> bool {
-        let is_pending = matches!(self.state, QuestionState::Open | QuestionState::Approved);
+        let is_pending = self.is_pending();
         if is_pending {
             self.state = QuestionState::Denied(reason);
         }

@@ -84,6 +84,12 @@ enum StateWord {
     DeniedByRestart,
     #[n(6)]
     Used,
+    #[n(7)]
+    DeniedByEnd,
+    #[n(8)]
+    DeniedByStop,
+    #[n(9)]
+    DeniedByErasure,
 }
 
 impl From<QuestionState> for StateWord {
@@ -95,6 +101,9 @@ impl From<QuestionState> for StateWord {
             QuestionState::Denied(DenialReason::Silence) => StateWord::DeniedBySilence,
             QuestionState::Denied(DenialReason::Changed) => StateWord::DeniedByChange,
             QuestionState::Denied(DenialReason::NotResumable) => StateWord::DeniedByRestart,
+            QuestionState::Denied(DenialReason::Withdrawn) => StateWord::DeniedByEnd,
+            QuestionState::Denied(DenialReason::Stopped) => StateWord::DeniedByStop,
+            QuestionState::Denied(DenialReason::Erased) => StateWord::DeniedByErasure,
             QuestionState::Used => StateWord::Used,
         }
     }
@@ -109,6 +118,9 @@ impl From<StateWord> for QuestionState {
             StateWord::DeniedBySilence => QuestionState::Denied(DenialReason::Silence),
             StateWord::DeniedByChange => QuestionState::Denied(DenialReason::Changed),
             StateWord::DeniedByRestart => QuestionState::Denied(DenialReason::NotResumable),
+            StateWord::DeniedByEnd => QuestionState::Denied(DenialReason::Withdrawn),
+            StateWord::DeniedByStop => QuestionState::Denied(DenialReason::Stopped),
+            StateWord::DeniedByErasure => QuestionState::Denied(DenialReason::Erased),
             StateWord::Used => QuestionState::Used,
         }
     }

@@ -73,6 +73,10 @@ pub struct StandingYes {
     /// How often it still counts.
     #[n(5)]
     pub left: u32,
+    /// The digest of the question with whose answer it was given, which the entries of calls name that are made by it; none of one
+    /// that was given before this was kept.
+    #[cbor(n(6), with = "minicbor::bytes")]
+    pub consent: Option<Digest>,
 }
 
 impl Template {
@@ -168,6 +172,12 @@ impl StandingYeses {
             read.all.insert(id, yes);
         }
         Ok(read)
+    }
+
+    /// One of them, also one that was used up and is not swept yet.
+    #[must_use]
+    pub fn get(&self, id: &[u8; 16]) -> Option<&StandingYes> {
+        self.all.get(id)
     }
 
     /// All of them, by id.

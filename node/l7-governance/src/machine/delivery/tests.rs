@@ -104,7 +104,8 @@ fn a_way_that_fails_is_tried_again_for_a_day_and_the_next_one_is_not_waited_for(
 #[test]
 fn nothing_goes_a_way_that_is_not_for_data_of_its_label() {
     let url = ReachSpec::Url { url: "https://a.example/".to_owned(), secret: None };
-    let ways = [url, ReachSpec::Command(vec!["tell".to_owned()]), ReachSpec::Agent("pager".to_owned())];
+    let command = ReachSpec::Command { command: vec!["tell".to_owned()], sandbox: Sandbox::default() };
+    let ways = [url, command, ReachSpec::Agent("pager".to_owned())];
     let levels = [DataLabel::Public, DataLabel::Internal, DataLabel::Confidential, DataLabel::Restricted];
     for (level, shown) in levels.into_iter().zip([[true, true, true], [false, true, false], [false; 3], [false; 3]]) {
         for (way, is_shown) in ways.iter().zip(shown) {

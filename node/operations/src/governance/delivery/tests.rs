@@ -48,10 +48,13 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 async fn a_question_is_told_once_also_over_a_restart_and_who_was_not_told_shows() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let (node, _owner) = started(folder.path()).await;
-    let told = folder.path().join("told");
+    let place = tempfile::TempDir::new().expect("a folder");
+    let told = place.path().join("told");
     let people = format!(
-        "people:\n  grace:\n    reach: [{{ command: [/bin/sh, -c, 'cat >> {}'] }}]\n  kay:\n    reach: [{{ command: [/nowhere/tell] }}]\n",
-        told.display()
+        "people:\n  grace:\n    reach: [{{ command: [/bin/sh, -c, 'cat >> {}'], sandbox: {{ write: [{}] }} }}]\n  kay:\n    \
+         reach: [{{ command: [/nowhere/tell] }}]\n",
+        told.display(),
+        place.path().display()
     );
     let people = Arc::new(People::read(&people).expect("a good file"));
     let board = Arc::new(Board { open: Mutex::default(), people: people.clone(), changed: watch::Sender::new(0) });
@@ -67,7 +70,7 @@ async fn a_question_is_told_once_also_over_a_restart_and_who_was_not_told_shows(
         expires_ms: node.clock().now_ms() + 3_600_000,
     };
     let open = || {
-        let messenger = Messenger::new(node.data(), node.calls.clone());
+        let messenger = Messenger::new(node.data(), node.calls.clone(), node.host.clone());
         let delivery = Delivery::open(board.clone(), messenger, node.store.clone(), node.clock().clone());
         Arc::new(delivery.expect("readable"))
     };

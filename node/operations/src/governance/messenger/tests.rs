@@ -33,7 +33,7 @@ async fn a_message_to_an_address_has_the_token_of_the_node_s_secret_and_must_be_
     let folder = tempfile::TempDir::new().expect("a folder");
     let (node, _owner) = started(folder.path()).await;
     Secrets::of(folder.path()).set("push", "s3cret").expect("it is stored");
-    let messenger = Messenger::new(node.data(), node.calls.clone());
+    let messenger = Messenger::new(node.data(), node.calls.clone(), node.host.clone());
     let body = json!({ "id": "07", "last": "the end" });
     let (url, came) = receiver("204 Taken").await;
     let way = ReachSpec::Url { url, secret: Some("push".to_owned()) };
@@ -58,18 +58,23 @@ async fn a_message_to_an_address_has_the_token_of_the_node_s_secret_and_must_be_
 async fn a_command_reads_the_message_and_must_end_well() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let (node, _owner) = started(folder.path()).await;
-    let messenger = Messenger::new(node.data(), node.calls.clone());
-    let told = folder.path().join("told");
-    let script = |script: String| ReachSpec::Command(vec!["/bin/sh".to_owned(), "-c".to_owned(), script]);
+    let messenger = Messenger::new(node.data(), node.calls.clone(), node.host.clone());
+    let place = tempfile::TempDir::new().expect("a folder");
+    let told = place.path().join("told");
+    let script = |script: String| ReachSpec::Command {
+        command: vec!["/bin/sh".to_owned(), "-c".to_owned(), script],
+        sandbox: Sandbox { write: vec![place.path().to_owned()], ..Sandbox::default() },
+    };
     let body = json!({ "id": "07", "text": "a; rm -rf \"$HOME\" `id`" });
     messenger.send(&notice(script(format!("cat > '{}'", told.display()))), &body).await.expect("it ends well");
     let read: Value = serde_json::from_slice(&std::fs::read(&told).expect("it was written")).expect("JSON");
     assert_eq!(read, body, "no shell reads it");
     messenger.send(&notice(script("exec true".to_owned())), &body).await.expect("it need not read");
     let failed = messenger.send(&notice(script("exit 3".to_owned())), &body).await.expect_err("it fails");
-    assert!(matches!(failed, DeliveryError::Exit { .. }) && failed.to_string().contains('3'), "{failed}");
-    let missing = ReachSpec::Command(vec!["/nowhere/tell".to_owned()]);
+    assert!(matches!(failed, DeliveryError::Command(ErrandError::Exit { .. })), "{failed}");
+    assert!(failed.to_string().contains('3'), "{failed}");
+    let missing = ReachSpec::Command { command: vec!["/nowhere/tell".to_owned()], sandbox: Sandbox::default() };
     let missing = messenger.send(&notice(missing), &body).await.expect_err("it is not there");
-    assert!(matches!(missing, DeliveryError::Run { .. }), "{missing}");
+    assert!(matches!(missing, DeliveryError::Command(ErrandError::Job { .. })), "{missing}");
     node.shut_down().await;
 }

@@ -69,7 +69,23 @@ pub const EFFECTS: &[Effect] = &[
                 on: &[],
                 callers: &[("node/l1-execution/src/tools/mod.rs", "call", Through)],
             },
-            Step { name: "call", within: &["node"], on: &["server"], callers: &[] },
+            Step {
+                name: "call",
+                within: &["node"],
+                on: &["server"],
+                callers: &[
+                    (
+                        "node/althing/demo/src/governance/desk.rs",
+                        "model",
+                        Aside("a demonstration's own model writes there which call it wants; none is made"),
+                    ),
+                    (
+                        "node/althing/demo/src/sessions/desk.rs",
+                        "model",
+                        Aside("a demonstration's own model writes there which call it wants; none is made"),
+                    ),
+                ],
+            },
             Step {
                 name: "call",
                 within: &["node/l1-execution/src/tools"],
@@ -103,14 +119,14 @@ pub const EFFECTS: &[Effect] = &[
                 name: "stream",
                 within: &["node/calls", "node/composition", "node/operations"],
                 on: &["communication"],
-                callers: &[("node/calls/src/outgoing.rs", "send_once", Through)],
+                callers: &[("node/calls/src/outgoing/host_calls.rs", "send_once", Through)],
             },
             Step {
                 name: "call",
                 within: &["node/calls", "node/composition", "node/operations"],
                 on: &["communication"],
                 callers: &[
-                    ("node/calls/src/outgoing.rs", "send_once", Through),
+                    ("node/calls/src/outgoing/host_calls.rs", "send_once", Through),
                     ("node/calls/src/reserve.rs", "ask", Aside("reserves time of another node's agent")),
                     ("node/calls/src/spans/gather.rs", "call", Aside("reads spans")),
                     ("node/composition/src/orders/gossip.rs", "compare", Aside("compares what owners signed")),
@@ -124,13 +140,13 @@ pub const EFFECTS: &[Effect] = &[
                 name: "send_once",
                 within: &["node/calls"],
                 on: &["self"],
-                callers: &[("node/calls/src/outgoing.rs", "send", Through)],
+                callers: &[("node/calls/src/outgoing/host_calls.rs", "send", Through)],
             },
             Step {
                 name: "send",
                 within: &["node/calls"],
                 on: &["self"],
-                callers: &[("node/calls/src/outgoing.rs", "ask_host", Through)],
+                callers: &[("node/calls/src/outgoing/host_calls.rs", "ask_host", Through)],
             },
             Step {
                 name: "ask_host",
@@ -138,7 +154,7 @@ pub const EFFECTS: &[Effect] = &[
                 on: &[],
                 callers: &[
                     ("node/calls/src/outgoing.rs", "walk", Gate("permitted")),
-                    ("node/calls/src/outgoing/host_attempts.rs", "ask", Through),
+                    ("node/calls/src/outgoing/host_attempts.rs", "attempt", Through),
                     ("node/calls/src/outgoing/host_attempts.rs", "fall_back_to_first", Through),
                 ],
             },
@@ -149,10 +165,16 @@ pub const EFFECTS: &[Effect] = &[
                 callers: &[("node/calls/src/outgoing.rs", "walk", Gate("permitted"))],
             },
             Step {
+                name: "attempt",
+                within: &["node/calls/src/outgoing/host_attempts.rs"],
+                on: &["self"],
+                callers: &[("node/calls/src/outgoing/host_attempts.rs", "ask", Through)],
+            },
+            Step {
                 name: "fall_back_to_first",
                 within: &["node/calls/src/outgoing"],
                 on: &["self"],
-                callers: &[("node/calls/src/outgoing/host_attempts.rs", "ask", Through)],
+                callers: &[("node/calls/src/outgoing/host_attempts.rs", "attempt", Through)],
             },
         ],
     },
@@ -392,10 +414,9 @@ pub const EFFECTS: &[Effect] = &[
                 on: &[],
                 callers: &[
                     ("node/composition/src/agents.rs", "start", Through),
-                    ("node/composition/src/agents.rs", "start_version", Through),
                     ("node/composition/src/rollouts/orders.rs", "run_beside", Through),
                     (
-                        "node/composition/src/rollouts/orders.rs",
+                        "node/composition/src/rollouts/starts.rs",
                         "start_others",
                         Aside("starts again what was admitted when its rollout began"),
                     ),
@@ -405,7 +426,7 @@ pub const EFFECTS: &[Effect] = &[
                 name: "run_beside",
                 within: &["node/composition"],
                 on: &[],
-                callers: &[("node/composition/src/rollouts/orders.rs", "begin", Gate("admit_replaced"))],
+                callers: &[("node/composition/src/rollouts/orders.rs", "begin_beside", Gate("admit_replaced"))],
             },
             Step {
                 name: "start",
@@ -433,6 +454,17 @@ pub const EFFECTS: &[Effect] = &[
                 ("node/composition/src/agents.rs", "forget", Aside("forgets the release of an agent that is removed")),
                 ("node/operations/src/registries/install.rs", "install", Gate("admitted")),
                 ("node/operations/src/registries/install.rs", "update", Gate("admitted")),
+                (
+                    "node/operations/src/registries/inventory.rs",
+                    "set_rule",
+                    Aside("says how newer releases come of what is installed"),
+                ),
+                ("node/operations/src/updates.rs", "begin", Gate("admitted")),
+                (
+                    "node/operations/src/updates.rs",
+                    "note",
+                    Aside("notes what became of a release that was admitted when its rollout began"),
+                ),
             ],
         }],
     },

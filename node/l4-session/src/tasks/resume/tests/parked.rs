@@ -51,13 +51,15 @@ pub(super) fn gate(world: u64, number: usize) -> Option<BoxFuture<'static, GateV
 /// Who knows what is asked, while a node is up.
 struct People {
     open: watch::Sender<BTreeSet<String>>,
+    /// The tasks that nobody is asked for any more.
+    withdrawn: Mutex<Vec<String>>,
 }
 
 impl People {
     /// Those of a world in which somebody is asked.
     fn of(world: u64) -> Arc<People> {
         let open = answer(world).flatten().is_none().then(|| name(world)).into_iter().collect();
-        Arc::new(People { open: watch::Sender::new(open) })
+        Arc::new(People { open: watch::Sender::new(open), withdrawn: Mutex::default() })
     }
 
     /// Alice answers.
@@ -76,6 +78,10 @@ impl PendingAsks for People {
         Some(Box::pin(async move {
             let _ = changes.wait_for(|open| !open.contains(&ask)).await;
         }))
+    }
+
+    fn withdraw(&self, task: &str) {
+        self.withdrawn.lock().expect("nobody panics with it").push(task.to_owned());
     }
 }
 
@@ -222,6 +228,7 @@ async fn a_message_to_a_task_that_rests_changes_nothing_and_a_cancelled_one_does
     let request = serde_json::from_value(json!({ "id": id })).expect("a request");
     node.tasks.cancel(&node.agent, scope(), &request, &CallMetadata::default()).await.expect("it is cancelled");
     assert_eq!(node.state(&id), "TASK_STATE_CANCELED");
+    assert_eq!(*people.withdrawn.lock().expect("nobody panics with it"), [id.as_str()], "alice is not asked any more");
     people.answer(world, true);
     node.settle().await;
     assert_eq!((node.state(&id).as_str(), made(world, ASKED)), ("TASK_STATE_CANCELED", 0));

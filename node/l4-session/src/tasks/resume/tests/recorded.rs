@@ -1,6 +1,7 @@
 //! The turns of an agent whose contract says `record: tape`.
 
 use althing_execution::journal::{Intent, Journal, JournalError};
+use althing_failure::CallStep;
 
 use super::*;
 use crate::machine::session::RowKind;
@@ -68,6 +69,7 @@ async fn a_task_without_a_journal_says_why_nothing_is_shown() {
     assert!(matches!(&refused, StepsError::NoJournal { .. }) && refused.to_string().contains("record: tape"));
     let refused = node.sessions().steps("none").expect_err("there is none");
     assert!(matches!(refused, StepsError::NoTask { .. }), "{refused:?}");
+    assert_eq!(refused.remedy(), Some(CallStep::NameTask.into()), "the list of sessions does not have it either");
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,7 +54,10 @@ async fn another_version_goes_on_from_a_step_and_repeats_no_call() {
     assert_eq!(node.state(&id), "TASK_STATE_FAILED");
     assert!(node.said(&id).contains("VERSION_CHANGED: ") && node.sessions().list().is_empty(), "{}", node.said(&id));
     let lost = node.sessions().lost();
-    assert!(lost.len() == 1 && lost[0].task == id && lost[0].may_restart, "{lost:?}");
+    assert!(lost.len() == 1 && lost[0].task == id && lost == node.sessions().stopped(), "{lost:?}");
+    let until_ms = lost[0].restart_until_ms.expect("its owner may have it go on");
+    assert!(until_ms > NOW_MS && until_ms <= NOW_MS + RESTART_MS_MAX, "for a day: {lost:?}");
+    assert!(lost[0].agent == "worker" && lost[0].why.contains("VERSION_CHANGED: "), "{lost:?}");
     let before = calls(world);
     for from in [0, 1] {
         let refused = restart(&node, &id, from).await.expect_err("a payment would be forgotten");
@@ -64,12 +67,12 @@ async fn another_version_goes_on_from_a_step_and_repeats_no_call() {
     assert_eq!((calls(world), node.state(&id).as_str()), (before, "TASK_STATE_FAILED"), "nothing changed");
     // Whoever looks for the step is shown it, though nothing is recorded for good.
     assert_eq!(node.sessions().steps(&id).map(|turns| turns.len()), Ok(1));
-    assert!(node.sessions().recorded(&id).is_err());
+    assert!(node.sessions().tape(&id).is_ok_and(|tape| tape.turns.is_empty()));
     // The key of the one that is made again is the one that it had.
     assert_eq!(restart(&node, &id, 2).await, Ok(()));
     assert_eq!(node.state(&id), "TASK_STATE_COMPLETED", "{}", node.task(&id));
     once(world);
-    assert!(node.sessions().lost().is_empty(), "nothing is lost any more");
+    assert!(node.sessions().lost().is_empty() && node.sessions().stopped().is_empty(), "nothing is lost any more");
     assert!(!has_rows(&disk), "its journal ends with it");
     assert_eq!(restart(&node, &id, 2).await, Err(RestartRefusal::NotStopped { task: id.clone() }));
     let none = restart(&node, "none", 2).await;
@@ -110,6 +113,7 @@ async fn after_a_day_a_turn_that_stopped_is_gone() {
         // The node that it stopped on, or the next one, which began before that.
         let node = if has_ended { Node::start(&disk, world, "1.0.1", UNENDING).await } else { node };
         node.now_ms.store(NOW_MS + RESTART_MS_MAX, Ordering::Relaxed);
+        assert!(node.sessions().stopped().is_empty(), "nobody is told to do what is refused");
         assert_eq!(restart(&node, &id, 2).await, Err(RestartRefusal::NotStopped { task: id.clone() }));
         tokio::time::sleep(Duration::from_millis(RESTART_MS_MAX + 1)).await;
         node.settle().await;

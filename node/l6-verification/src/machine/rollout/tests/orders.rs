@@ -46,7 +46,8 @@ fn one_rollout_at_a_time() {
 fn a_version_that_somebody_put_there_knows_which_ones_went_back() {
     let mut versions = Versions::new(STABLE);
     versions.begin(Plan { steps: vec![99, 100], ..plan() }, 0).expect("a plan");
-    let call = Call { task: "task", conversation: None, caller: None, channel: None, group: None, now_ms: 5 };
+    let (caller, origin, channel, group) = (None, None, None, None);
+    let call = Call { task: "task", conversation: None, caller, origin, channel, group, now_ms: 5 };
     let ticket = versions.route(&call).ticket.expect("it is under way");
     assert_eq!(ticket.side(), Side::New);
     versions.outcome(ticket, &Outcome { breach: Some(Breach::Crash), ..Outcome::default() }, 6);
@@ -77,7 +78,8 @@ fn only_so_many_reversals_are_remembered() {
         for task in 0..100 {
             let task = format!("{task}");
             let now_ms = u64::from(number) * 100 + 50;
-            let call = Call { task: &task, conversation: None, caller: None, channel: None, group: None, now_ms };
+            let (caller, origin, channel, group) = (None, None, None, None);
+            let call = Call { task: &task, conversation: None, caller, origin, channel, group, now_ms };
             let ticket = versions.route(&call).ticket;
             if let Some(ticket) = ticket.filter(|ticket| ticket.side() == Side::New) {
                 versions.outcome(ticket, &crash, now_ms);

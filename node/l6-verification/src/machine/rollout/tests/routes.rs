@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn call(task: &str, now_ms: u64) -> Call<'_> {
-    Call { task, conversation: None, caller: None, channel: None, group: None, now_ms }
+    Call { task, conversation: None, caller: None, origin: None, channel: None, group: None, now_ms }
 }
 
 #[test]
@@ -39,6 +39,61 @@ fn a_caller_a_channel_and_a_group_have_one_version() {
         // What has none stays with stable.
         assert!((0..100).all(|number| versions.route(&call(&format!("{number}"), 10)).version == STABLE));
     }
+}
+
+/// A caller names its conversations, and may know the version that is tried and which rollout of the agent it is.
+#[test]
+fn nobody_can_tell_without_the_salt_which_conversations_a_version_gets() {
+    let drawn = |by: Unit, salt: Option<u64>| -> Vec<bool> {
+        let mut versions = Versions::new(STABLE);
+        versions.begin(Plan { by, salt, steps: vec![50, 100], ..plan() }, 0).expect("a plan");
+        let names = (0..200).map(|number| format!("talk {number}"));
+        let of = |name: String| {
+            let unit = Some(name.as_str());
+            versions.route(&Call { caller: unit, group: unit, ..call(&name, 10) }).version == NEW
+        };
+        names.map(of).collect()
+    };
+    for by in [Unit::Call, Unit::Caller] {
+        let (one, other) = (drawn(by, Some(7)), drawn(by, Some(8)));
+        assert_eq!(one, drawn(by, Some(7)), "a node that starts again draws as before");
+        let alike = one.iter().zip(&other).filter(|(one, other)| one == other).count();
+        assert!((60..=140).contains(&alike), "{by:?}: {alike} of 200");
+    }
+    assert_eq!(drawn(Unit::Group, Some(7)), drawn(Unit::Group, Some(8)), "members of a group draw alike");
+}
+
+/// Nodes that try the same version give what they have a part in together the same version, whatever each decided before.
+#[test]
+fn members_of_a_group_draw_alike_and_calls_of_no_group_say_nothing() {
+    let plan = || Plan { by: Unit::Group, steps: vec![50, 100], shadow: true, calls_min: 1, ..plan() };
+    let mut members = [Versions::new(STABLE), Versions::new(STABLE)];
+    for _ in 0..3 {
+        members[1].begin(Plan { to: OTHER, ..plan() }, 0).expect("a plan");
+        members[1].abort().expect("it is under way");
+    }
+    for versions in &mut members {
+        versions.begin(Plan { shadow: false, ..plan() }, 10).expect("a plan");
+    }
+    let groups: Vec<String> = (0..40).map(|number| format!("group {number}")).collect();
+    let drawn = |versions: &mut Versions| -> Vec<Digest> {
+        let of = |group: &String| versions.route(&Call { group: Some(group), ..call("task", 100) }).version;
+        groups.iter().map(of).collect()
+    };
+    let [one, other] = &mut members;
+    let of_one = drawn(one);
+    assert_eq!(of_one, drawn(other));
+    assert!(of_one.contains(&STABLE) && of_one.contains(&NEW), "{of_one:?}");
+
+    let mut versions = Versions::new(STABLE);
+    versions.begin(plan(), 0).expect("a plan");
+    let alone = versions.route(&call("task", 10));
+    let ticket = alone.ticket.expect("stable's calls are counted for what it does that it must not");
+    assert_eq!((alone.version, alone.shadow), (STABLE, None));
+    assert_eq!(versions.outcome(ticket, &Outcome { is_error: true, ..Outcome::default() }, 20), None);
+    let rollout = versions.rollout().expect("it was begun");
+    assert_eq!(rollout.trial().seen(Signal::Failure).stable.calls, 0);
+    assert!(versions.route(&Call { group: Some("group 1"), ..call("task", 30) }).shadow.is_some());
 }
 
 #[test]

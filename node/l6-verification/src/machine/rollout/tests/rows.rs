@@ -91,6 +91,7 @@ fn the_largest_row_is_read() {
         record: [tally; 4],
         known: [Breach::Crash, Breach::Refusal, Breach::Deadline, Breach::Budget].into(),
         bounds: [(Breach::Crash, 1), (Breach::Refusal, 1), (Breach::Deadline, 1), (Breach::Budget, 1)].into(),
+        salt: Some(u64::MAX),
         ..plan()
     };
     let shares = (1_u64..).zip(&steps).map(|(at, percent)| Share { from_ms: u64::MAX - 100 + at, percent: *percent });
@@ -101,6 +102,7 @@ fn the_largest_row_is_read() {
         to: STABLE,
         shares: shares.collect(),
         drain_ms: u64::MAX,
+        salt: Some(u64::MAX),
     };
     let versions = Versions::of_parts(
         (STABLE, u64::MAX, u64::MAX),

@@ -139,3 +139,24 @@ fn what_gets_worse_later_is_found_too() {
     let phase = traffic.run(good, Rates::errors(0.3), 80_000);
     assert!(went_back(phase) && traffic.rollout().stage() == 1, "{phase:?} at stage {}", traffic.rollout().stage());
 }
+
+/// Half of the calls are those of one owner, and fail far more often, whichever version answers: as much of both is left out.
+#[test]
+fn an_owner_whose_calls_often_fail_sends_no_equal_version_back() {
+    const ROLLOUTS: u64 = 150;
+    let plan = Plan { record: Rates::errors(0.01).record(), ..plan() };
+    let found = (0..ROLLOUTS).filter(|seed| {
+        let mut traffic = Traffic::new(plan.clone(), *seed);
+        while traffic.phase() == Phase::Running && traffic.calls < 3_000 {
+            let often = traffic.draws.happens(0.5);
+            let owner = if often { "often".to_owned() } else { format!("owner {}", traffic.calls % OWNERS) };
+            let rates = Rates::errors(if often { 0.3 } else { 0.01 });
+            let route = traffic.route_of(Some(&owner), None);
+            traffic.end(&route, rates, rates);
+        }
+        went_back(traffic.phase())
+    });
+    let found = found.count() as u64;
+    println!("{found} of {ROLLOUTS}");
+    assert!(found * 20 <= ROLLOUTS, "{found} of {ROLLOUTS} equal versions went back");
+}

@@ -37,6 +37,9 @@ fn only_who_is_asked_consents() {
 #[test]
 fn a_sign_off_takes_as_many_others_as_it_says() {
     let mut asks = asked(sign_off_of(2));
+    let question = asks.get(&ID).expect("it was asked");
+    let is_for = ["ada", "grace", "edsger", "eve"].map(|name| question.is_for(name, &people()));
+    assert_eq!(is_for, [false, true, true, false], "nobody else is shown it");
     assert!(not_asked(answer(&mut asks, ADA, AnswerWord::Approve)), "the agent works for her");
     assert!(not_asked(answer(&mut asks, EVE, AnswerWord::Approve)), "she has no role");
     assert_eq!(answer(&mut asks, GRACE, AnswerWord::Approve), OPEN);

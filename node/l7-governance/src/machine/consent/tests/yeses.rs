@@ -9,7 +9,8 @@ fn free(names: &[&str]) -> BTreeSet<String> {
 fn standing(free_names: &[&str]) -> StandingYes {
     let members = arguments().as_object().expect("an object").clone();
     let template = Template::of(&call(), &members, free(free_names));
-    StandingYes { id: ID, person: "ada".to_owned(), template, at_ms: NOW_MS, until_ms: END_MS, left: 2 }
+    let (person, consent) = ("ada".to_owned(), Some([8; 32]));
+    StandingYes { id: ID, person, template, at_ms: NOW_MS, until_ms: END_MS, left: 2, consent }
 }
 
 fn added(yes: StandingYes) -> StandingYeses {

@@ -1,14 +1,5 @@
 //! How often a case may be relied on, from `n` runs of which `c` were right.
 
-/// Between which shares a share lies, 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-}
-
 /// pass^k: the chance that `k` runs are all right, without bias: C(c, k) / C(n, k). None if there are fewer than `k` runs, or `k`
 /// is 0.
 #[must_use]

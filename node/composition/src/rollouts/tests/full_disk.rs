@@ -1,0 +1,84 @@
+//! Versions that are better not used, on a disk that takes nothing.
+
+use std::sync::atomic::AtomicBool;
+
+use althing_store::{Family, ReadError, Rows, Snapshot};
+use futures::future::BoxFuture;
+
+use super::*;
+
+/// A store that takes nothing while it is full.
+#[derive(Clone)]
+struct Disk {
+    inner: MemoryStore,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Store for Disk {
+    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+        self.inner.read(family, key)
+    }
+
+    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+        self.inner.scan(family, range)
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.inner.snapshot()
+    }
+
+    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+        if self.is_full.load(Ordering::Relaxed) {
+            let full = WriteError::Full { path: "/full".into(), free_bytes: 0, reserve_bytes: 1 };
+            return Box::pin(async move { Err(full) });
+        }
+        self.inner.write(batch, durability)
+    }
+}
+
+/// A rollout that is under way, and what fills its disk.
+async fn begin() -> (Traffic, Arc<AtomicBool>) {
+    let (inner, is_full) = (MemoryStore::new(&FAMILIES), Arc::new(AtomicBool::new(false)));
+    publish::write(&inner, &stored("1.0.0")).await.expect("it is written");
+    begin_on(&inner, &[50, 100]).await.expect("it is written");
+    (Traffic::on(Arc::new(Disk { inner, is_full: is_full.clone() })), is_full)
+}
+
+/// The new version answers nothing, whatever is on disk; and that is there when the disk takes it, also after the node ended.
+async fn check(traffic: Traffic, is_full: &AtomicBool, ended: impl Fn(Phase) -> bool) {
+    let divided = traffic.rollouts.named("shop").expect("it is known");
+    for number in 0..100 {
+        let id = format!("later-{number}");
+        assert_eq!(traffic.version(&id, &id, false).await.as_deref(), Some("1.0.0"));
+    }
+    let new = AgentRef { id: traffic.agent.clone(), version: "1.1.0".into() };
+    assert!(!traffic.rollouts.may_answer(&new), "nor does it go on with its tasks");
+    let on_disk = |traffic: &Traffic| traffic.on_disk().rollout().expect("one was begun").phase();
+    assert!(traffic.rollouts.write_again(&divided).await.is_err());
+    assert_eq!(on_disk(&traffic), Phase::Running, "the disk is full still");
+    is_full.store(false, Ordering::Relaxed);
+    traffic.rollouts.write_again(&divided).await.expect("there is room");
+    assert!(ended(on_disk(&traffic)), "{:?}", on_disk(&traffic));
+    assert!(divided.unwritten().is_none());
+    let traffic = traffic.again();
+    assert!(ended(traffic.phase()) && !traffic.rollouts.may_answer(&new));
+}
+
+#[tokio::test]
+async fn a_rollout_that_is_aborted_on_a_full_disk_is_over_at_once_and_on_disk_later() {
+    let (traffic, is_full) = begin().await;
+    is_full.store(true, Ordering::Relaxed);
+    let divided = traffic.rollouts.named("shop").expect("it is known");
+    let told = traffic.rollouts.abort(&divided, "it was ordered").await.expect_err("the disk is full");
+    assert!(told.to_string().contains("its old version has all new calls"), "{told}");
+    assert!(traffic.rollouts.abort(&divided, "again").await.is_err_and(|told| told.to_string().contains("under way")));
+    check(traffic, &is_full, |phase| phase == Phase::Aborted).await;
+}
+
+#[tokio::test]
+async fn a_version_that_goes_back_on_a_full_disk_is_back_on_disk_later() {
+    let (traffic, is_full) = begin().await;
+    is_full.store(true, Ordering::Relaxed);
+    assert_eq!(traffic.until_over(TurnCourse::Crashed).await, 1);
+    check(traffic, &is_full, |phase| matches!(phase, Phase::WentBack(_))).await;
+}

@@ -1,0 +1,96 @@
+//! What may be shown of outputs that are in the place of an agent's own, and of what it says when a task is cancelled: neither is
+//! made in a turn of it.
+
+use a2a::Message;
+
+use crate::agent::{AgentError, Made, Output, Parameters, Turn};
+use crate::context::CALL_CONTEXT;
+use crate::host::Host;
+use crate::journal::TurnRights;
+use crate::memory::is_note;
+use crate::output_gates::{ANSWER_REFUSED, GatedTurn};
+use crate::running::AgentKey;
+
+/// What may be shown of outputs that another agent made in the place of this one, to which the work of a turn was handed over:
+/// what the gates of this one's contract let pass; all of it where there are none.
+///
+/// # Errors
+/// See [`AgentError`]; nothing of it may be shown then.
+pub async fn judge_outputs<'a>(
+    host: &Host,
+    agent: impl Into<AgentKey<'a>>,
+    turn: Turn,
+    made: Vec<Made>,
+) -> Result<Vec<Made>, AgentError> {
+    let Some(agent) = host.find(agent.into()).filter(|agent| agent.is_judged()) else { return Ok(made) };
+    let (gates, findings) = {
+        // Of another agent nothing is known but what it says.
+        let gated = GatedTurn { notes: false, own_failures: true, ..agent.gated(&turn) };
+        ((host.ports.output_gates)(&gated), gated.findings.clone())
+    };
+    let rights = TurnRights { journal: None, ..turn.parameters.rights.clone() };
+    let (context, task) = (agent.call_context(&turn, rights), turn.task_id.clone());
+    let (out, mut shown) = Output::channel();
+    let out = out.gated(gates);
+    let judging = async move {
+        out.admit(&turn.message)?;
+        for made in made {
+            out.put(without_notes(made)).await?;
+        }
+        out.release(Ok(())).await
+    };
+    let hearing = async move {
+        let mut all = Vec::new();
+        while let Some(made) = shown.recv().await {
+            all.push(made);
+        }
+        all
+    };
+    let both = Box::pin(futures::future::join(judging, hearing));
+    let (ended, all) = CALL_CONTEXT.scope(context, both).await;
+    if matches!(ended, Err(AgentError::GateRefused(_))) {
+        findings.add(ANSWER_REFUSED, &task);
+    }
+    ended.map(|()| all)
+}
+
+/// The same without what the runtime of another node may have added to it.
+fn without_notes(made: Made) -> Made {
+    match made {
+        Made::Artifact { mut artifact, append, last } => {
+            artifact.parts.retain(|part| !is_note(&part.content));
+            Made::Artifact { artifact, append, last }
+        }
+        made => made,
+    }
+}
+
+/// Tells an agent that a task is cancelled which waits for its next message; gives the agent's message, if any. What has to
+/// pass a gate is not shown: none is asked of a task that is over. See [`Agent::cancel`](crate::Agent::cancel).
+///
+/// # Errors
+/// See [`AgentError`].
+pub async fn cancel_task<'a>(
+    host: &Host,
+    agent: impl Into<AgentKey<'a>>,
+    remembered: &str,
+    parameters: &Parameters,
+) -> Result<Option<Message>, AgentError> {
+    let key: AgentKey<'_> = agent.into();
+    let Some(agent) = host.find(key) else { return Ok(None) };
+    let Some(told) = agent.agent() else { return Ok(None) };
+    let said = told.cancel(remembered, parameters).await;
+    if !agent.is_judged() {
+        return said;
+    }
+    match said {
+        Ok(_) => Ok(None),
+        Err(error) => {
+            let (error, words) = error.without_words(agent.words_failures());
+            if let Some(why) = words {
+                tracing::warn!(agent = key.name(), why, "an agent whose answers are judged did not cancel a task");
+            }
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Tiers of tools at binding: what is above the highest tier of a contract is not bound, and a capability that names nothing
+//! else is refused. Pure.
+
+use althing_protocol::Contract;
+use althing_protocol::binding::Tool;
+use althing_protocol::contract::covers;
+use althing_td::ToolTerms;
+
+use crate::binding::{Unmet, Why};
+use crate::{memory, note_server};
+
+/// Servers of the node itself whose tools neither leave it nor do anything outside: they have no tier.
+const WITHIN: [&str; 2] = [memory::SERVER, note_server::SERVER];
+
+/// The tools that a contract allows up to its highest tier, and why the others among those listed are left out. `tier` is what the
+/// owner wrote of a tool, if anything.
+///
+/// # Errors
+/// [`Unmet`] for a capability of the contract that names only tools above that tier.
+pub(crate) fn within(
+    contract: &Contract,
+    listed: Vec<Tool>,
+    tier: impl Fn(&str) -> Option<u8>,
+) -> Result<(Vec<Tool>, Vec<Why>), Unmet> {
+    let Some(most) = contract.security.max_tier else { return Ok((listed, Vec::new())) };
+    let above = |tool: &str| above(tool, tier(tool), most).map(|reason| left_out(tool, reason));
+    for (place, capability) in contract.capabilities.iter().enumerate() {
+        let named: Vec<&str> = if capability.ends_with("/*") {
+            listed.iter().map(|tool| tool.name.as_str()).filter(|name| covers(capability, name)).collect()
+        } else {
+            // What one tool needs is known before its server lists it.
+            vec![capability.as_str()]
+        };
+        let candidates: Vec<Why> = named.iter().filter_map(|tool| above(tool)).collect();
+        if !candidates.is_empty() && candidates.len() == named.len() {
+            return Err(Unmet {
+                clause: format!("capabilities[{place}]"),
+                reason: format!(
+                    "{capability:?} is wanted, and the contract allows tools up to tier {most} (security.max_tier): \
+                     leave it out, raise security.max_tier, or write a lower tier in its profile (`[[tools]]`)"
+                ),
+                candidates,
+            });
+        }
+    }
+    let is_named = |tool: &Tool| contract.capabilities.iter().any(|capability| covers(capability, &tool.name));
+    let (mut within, mut others) = (Vec::new(), Vec::new());
+    for tool in listed {
+        match above(&tool.name).filter(|_| is_named(&tool)) {
+            Some(why) => others.push(why),
+            None => within.push(tool),
+        }
+    }
+    Ok((within, others))
+}
+
+/// The tier that a tool has where its owner wrote that one, or none; none of what stays within the node.
+pub(crate) fn of(tool: &str, written: Option<u8>) -> Option<u8> {
+    let server = tool.split_once('/').map_or("", |(server, _)| server);
+    (!WITHIN.contains(&server)).then(|| written.unwrap_or(ToolTerms::TIER_MAX))
+}
+
+/// Why a tool of that tier is above the highest that is allowed; none where it is not.
+pub(crate) fn above(tool: &str, tier: Option<u8>, most: u8) -> Option<String> {
+    of(tool, tier).filter(|tier| *tier > most)?;
+    Some(match tier {
+        Some(tier) => format!("its tier is {tier}, and the contract allows {most} at most"),
+        None => {
+            let tier = ToolTerms::TIER_MAX;
+            format!("nobody wrote its tier, which counts as {tier}, and the contract allows {most} at most")
+        }
+    })
+}
+
+fn left_out(tool: &str, reason: String) -> Why {
+    Why { candidate: tool.to_owned(), rank: None, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn contract(capabilities: &[&str], max_tier: Option<u8>) -> Contract {
+        let mut value = json!({ "class": { "latency": "srt" }, "capabilities": capabilities });
+        if let Some(most) = max_tier {
+            value["security"] = json!({ "max_tier": most });
+        }
+        Contract::from_value(&value).expect("a contract")
+    }
+
+    fn listed(names: &[&str]) -> Vec<Tool> {
+        let tool = |name: &&str| Tool { name: (*name).to_owned(), definition: "ff".to_owned() };
+        names.iter().map(tool).collect()
+    }
+
+    fn tier(tool: &str) -> Option<u8> {
+        match tool {
+            "shop/search" => Some(3),
+            "shop/order" => Some(4),
+            _ => None,
+        }
+    }
+
+    fn names(tools: &[Tool]) -> Vec<&str> {
+        tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_capability_that_names_only_tools_above_the_tier_is_refused_with_the_tool_and_both_tiers() {
+        let order = contract(&["shop/search", "shop/order"], Some(3));
+        let unmet = within(&order, listed(&["shop/search"]), tier).expect_err("its tier is 4");
+        assert_eq!(unmet.clause, "capabilities[1]");
+        let told = unmet.to_string();
+        assert!(told.contains("up to tier 3") && told.contains("shop/order: its tier is 4"), "{told}");
+        let unwritten = within(&contract(&["bank/*"], Some(8)), listed(&["bank/pay"]), tier);
+        let unwritten = unwritten.expect_err("nobody wrote its tier");
+        assert!(unwritten.to_string().contains("bank/pay: nobody wrote its tier, which counts as 9"), "{unwritten}");
+        assert!(within(&contract(&["mesh/find_agents"], Some(3)), Vec::new(), tier).is_err());
+    }
+
+    #[test]
+    fn of_all_tools_of_a_server_those_above_are_left_out_with_the_reason() {
+        let all = listed(&["shop/order", "shop/search", "bank/pay"]);
+        let (bound, others) = within(&contract(&["shop/*"], Some(3)), all.clone(), tier).expect("one is left");
+        assert_eq!(names(&bound), ["shop/search", "bank/pay"], "the contract does not name the last one at all");
+        let reason = "its tier is 4, and the contract allows 3 at most".to_owned();
+        assert_eq!(others, [left_out("shop/order", reason)]);
+        for most in [None, Some(9)] {
+            let (bound, others) = within(&contract(&["shop/*", "bank/pay"], most), all.clone(), tier).expect("all");
+            assert_eq!((bound, others), (all.clone(), Vec::new()), "{most:?}");
+        }
+    }
+
+    #[test]
+    fn what_stays_within_the_node_has_no_tier_and_a_server_that_lists_nothing_breaks_nothing() {
+        let own = contract(&["memory/*", "session/note", "shop/*", "agents/*"], Some(0));
+        let all = listed(&["memory/recall"]);
+        assert_eq!(within(&own, all.clone(), tier), Ok((all, Vec::new())));
+    }
+}
