@@ -41,14 +41,13 @@ pub use althing_edge::{
     TlsFiles, User, Users, at_own_names, origin_of, serve, serve_tls,
 };
 pub use questions::{QuestionRefusal, Questions};
+use response_budget::JSON;
 pub use wot::{introductions, paths};
 
 /// Bytes of a request's body: the largest body of an operation, and its envelope.
 const BODY_BYTES_MAX: usize = althing_protocol::limits::BODY_BYTES_MAX + 4_096;
 /// Agents in one listing.
 const AGENTS_MAX: usize = 1_000;
-/// The media type of most answers.
-const JSON: &str = "application/json";
 /// A2A in the table of routes.
 const A2A: &Tag = &Tag { name: "A2A", about: "Agent2Agent 1.0", refusals: JSON, refusal: schemas::error };
 

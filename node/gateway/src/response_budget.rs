@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// The media type of most answers.
+pub(crate) const JSON: &str = "application/json";
+
 use althing_calls::OperationError;
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -98,7 +101,7 @@ impl Account {
 pub(crate) fn json(account: &Account, value: &Value) -> Result<Response, Full> {
     let text = value.to_string();
     let body = account.hold(text.len())?.into_bytes(text)?;
-    Ok(([(header::CONTENT_TYPE, crate::JSON)], Body::from(body)).into_response())
+    Ok(([(header::CONTENT_TYPE, JSON)], Body::from(body)).into_response())
 }
 
 /// Room that a client has.

@@ -67,13 +67,17 @@ async fn erase_decisions(governance: &Governance, person: &str) -> Result<bool, 
         let Some((last, _)) = rows.last().cloned() else { return Ok(is_found) };
         let mut batch = Batch::new();
         for (key, row) in rows {
-            let Some(mut record) = decisions::decode(&row) else { continue };
+            let Some(mut record) = decisions::decode(&row) else {
+                // Nobody can say that it is not theirs.
+                batch.delete(DECISIONS, key);
+                continue;
+            };
             if erase_record(&mut record, person) {
+                is_found = true;
                 let row = minicbor::to_vec(&record).expect("writing to a vector cannot fail");
                 batch.put(DECISIONS, key, row);
             }
         }
-        is_found |= !batch.is_empty();
         governance.write(batch, Durability::Synced).await?;
         range = range.after(last);
     }

@@ -224,7 +224,10 @@ fn reason(error: &RegistriesError) -> String {
 fn needs_owner(error: &RegistriesError) -> bool {
     match error {
         RegistriesError::Node(node) => {
-            matches!(node.as_ref(), NodeError::Wider(_) | NodeError::Rollout(RolloutError::Order(_)))
+            matches!(
+                node.as_ref(),
+                NodeError::Wider(_) | NodeError::Rollout(RolloutError::Order(_) | RolloutError::HardRealTime(_))
+            )
         }
         RegistriesError::Uncontained { .. }
         | RegistriesError::OtherFile(_)

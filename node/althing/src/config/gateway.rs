@@ -3,7 +3,7 @@
 use super::*;
 
 /// What paths of the gateway begin with.
-const OWN_PATHS: [&str; 12] = [
+const OWN_PATHS: [&str; 13] = [
     ".well-known",
     "a2a",
     "agents",
@@ -12,6 +12,7 @@ const OWN_PATHS: [&str; 12] = [
     "mcp",
     "metrics",
     "openapi.json",
+    "questions",
     "things",
     "llms.txt",
     "llms-full.txt",

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Spent;
 use super::chat::{self, ChatMessage, ChatToolCall};
+use super::spent::Spent;
 use crate::agent::AgentError;
 use crate::journal::{CheckpointError, JournalError};
 use crate::known::real_name;

@@ -12,6 +12,7 @@ mod machine;
 mod measure;
 mod notes;
 mod replay;
+mod spent;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -23,7 +24,6 @@ use althing_protocol::Contract;
 use althing_protocol::contract::{CALLS_PER_TURN_DEFAULT, Class};
 use althing_td::{ModelEndpoint, RuntimeSpec};
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -42,6 +42,7 @@ use chat::{ChatMessage, ChatToolCall};
 use checkpoint::Background;
 use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
 use machine::{ExpectedLatency, LatencyEstimate};
+use spent::Spent;
 
 pub use measure::{MeasuredAnswer, measure};
 
@@ -86,21 +87,6 @@ pub struct Model {
     memory: Option<Memory>,
     budget: Arc<CostBudget>,
     must_cite: bool,
-}
-
-/// The usage of one turn so far.
-#[derive(Clone, Default, Serialize, Deserialize)]
-struct Spent {
-    input_tokens: u64,
-    output_tokens: u64,
-    pieces: u64,
-    estimated: bool,
-    /// The records of its calls.
-    calls: Vec<Value>,
-    /// What it said.
-    said: String,
-    /// Its tokens by what a million of them cost, where that is known.
-    charged: Vec<(Option<u64>, u64)>,
 }
 
 /// An endpoint, with its slots and its recent latency.
@@ -507,28 +493,6 @@ async fn close(artifact: &str, completion: &Completion, spent: &Spent, out: &Out
         extensions: None,
     };
     out.put(Made::Artifact { artifact, append: spent.pieces > 0, last: true }).await
-}
-
-impl Spent {
-    /// That a budget is used up, to which the turn is to blame too if it spent of it.
-    fn exhausted(&self, why: String) -> AgentError {
-        if self.charged.is_empty() { AgentError::Exhausted(why) } else { AgentError::Rejected(why) }
-    }
-
-    fn add(&mut self, completion: &Completion, prompt_tokens: u64) {
-        let (input, output) = completion.tokens(prompt_tokens);
-        // The figures of an endpoint are untrusted, and could overflow.
-        self.input_tokens = self.input_tokens.saturating_add(input);
-        self.output_tokens = self.output_tokens.saturating_add(output);
-        self.pieces += completion.pieces;
-        self.estimated |= completion.output_tokens.is_none();
-        self.said.push_str(&completion.text);
-        let tokens = input.saturating_add(output);
-        match self.charged.iter_mut().find(|(price, _)| *price == completion.price) {
-            Some((_, all)) => *all = all.saturating_add(tokens),
-            None => self.charged.push((completion.price, tokens)),
-        }
-    }
 }
 
 impl Agent for Model {

@@ -48,11 +48,11 @@ impl TaskService {
             true => waiting_rows(&self.runner, &request.id).await?,
             false => None,
         };
-        let said = said.or_else(|| in_doubt(rows.as_ref()));
+        let words = (said, in_doubt(rows.as_ref()));
         let is_parked = record.is_parked();
         let parked = if is_parked { parking::give_up(&mut record) } else { None };
         record.begin = None;
-        let (cancelled, encoded, event) = ended(&self.runner, record, said, metadata)?;
+        let (cancelled, encoded, event) = ended(&self.runner, record, words, metadata)?;
         let mut notes = self.runner.store().push().plan(&request.id, Some(&event), self.runner.now_ms());
         let journals = self.runner.store().journals();
         let journal = match rows.filter(|_| !is_parked) {
@@ -94,10 +94,11 @@ async fn end_turn(live: &LiveTask, metadata: &CallMetadata) -> Result<Reply, Ope
 fn ended(
     runner: &TaskRunner,
     mut record: Record,
-    said: Option<a2a::Message>,
+    (said, doubt): (Option<a2a::Message>, Option<a2a::Message>),
     metadata: &CallMetadata,
 ) -> Result<(Record, Encoded, StreamResponse), OperationError> {
     let mut cancelled = record.clone();
+    let said = joined(said, doubt.clone());
     // What the agent said is in it.
     cancelled.add_label(metadata.answer.label());
     let event = task::set_status(&mut cancelled.task, TaskState::Canceled, said, runner.now());
@@ -106,7 +107,7 @@ fn ended(
         return Ok((cancelled, encoded, event));
     }
     // The task is full: the agent's message on the cancellation is dropped.
-    let event = task::set_status(&mut record.task, TaskState::Canceled, None, runner.now());
+    let event = task::set_status(&mut record.task, TaskState::Canceled, doubt, runner.now());
     let encoded = Encoded::of(&record).map_err(internal)?;
     Ok((record, encoded, event))
 }
@@ -122,6 +123,13 @@ fn in_doubt(rows: Option<&TaskRows>) -> Option<a2a::Message> {
     let rows = rows.and_then(|(_, rows)| rows.as_ref().ok());
     let doubts = rows.map(TurnRows::doubts).unwrap_or_default();
     recovery::with_doubts(None, &doubts).map(closing::status_message)
+}
+
+/// What the agent said, and after it which calls are in doubt: whatever it says, they are told.
+fn joined(said: Option<a2a::Message>, doubt: Option<a2a::Message>) -> Option<a2a::Message> {
+    let Some(mut said) = said else { return doubt };
+    said.parts.extend(doubt.into_iter().flat_map(|doubt| doubt.parts));
+    Some(said)
 }
 
 /// Adds to the batch that ends a task what becomes of the journal of its turn, which was to go on, and will not. The journal, as
@@ -165,5 +173,23 @@ async fn cancel_waiting(
         Ok(said) => Ok(said.filter(|said| task::bytes(said) <= STATUS_MESSAGE_BYTES_MAX)),
         Err(AgentError::Refused { code, message, details }) => Err(OperationError::of_agent(code, message, details)),
         Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_in_doubt_are_told_whatever_the_agent_says_of_the_cancellation() {
+        let message = |text: &str| Some(closing::status_message(text.to_owned()));
+        let texts = |message: Option<a2a::Message>| {
+            let parts = message.into_iter().flat_map(|message| message.parts);
+            parts.filter_map(|part| part.as_text().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(joined(message("stopped"), message("step 1"))), ["stopped", "step 1"]);
+        assert_eq!(texts(joined(None, message("step 1"))), ["step 1"]);
+        assert_eq!(texts(joined(message("stopped"), None)), ["stopped"]);
+        assert_eq!(texts(joined(None, None)), [""; 0]);
     }
 }
