@@ -1,8 +1,15 @@
 //! The strict CBOR validator: RFC 8949 §4.2.1 (core deterministic encoding), read head by head.
 //!
 //! It allocates only a stack of at most [`CBOR_DEPTH_MAX`] entries and does not recurse, so that hostile bytes cost only time
-//! linear in their length.
+//! linear in their length. Below it, what can be said of the bytes of a value without holding them.
 
+use std::convert::Infallible;
+
+use minicbor::Encode;
+use minicbor::encode::Write;
+use sha2::Digest as _;
+
+use crate::Digest;
 use crate::limits::{CBOR_DEPTH_MAX, CBOR_ITEMS_MAX};
 
 /// Why bytes are not acceptable CBOR. `at` is the offset of the offending head in bytes.
@@ -242,9 +249,86 @@ impl Head {
     }
 }
 
+/// Why what is not held in one piece can be written.
+const WRITES: &str = "counting and hashing cannot fail";
+
+/// As how many bytes a value is written.
+pub(crate) fn length(value: &impl Encode<()>) -> usize {
+    let mut counted = Counter(0);
+    minicbor::encode(value, &mut counted).expect(WRITES);
+    counted.0
+}
+
+/// The digest of the bytes as which a value is written.
+pub(crate) fn digest(value: &impl Encode<()>) -> Digest {
+    let mut hashed = Hasher(sha2::Sha256::new());
+    minicbor::encode(value, &mut hashed).expect(WRITES);
+    hashed.0.finalize().into()
+}
+
+/// Whether a value is written as exactly these bytes.
+pub(crate) fn is_written_as(value: &impl Encode<()>, bytes: &[u8]) -> bool {
+    let mut left = Comparison(bytes);
+    minicbor::encode(value, &mut left).is_ok() && left.0.is_empty()
+}
+
+struct Counter(usize);
+
+impl Write for Counter {
+    type Error = Infallible;
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        self.0 += bytes.len();
+        Ok(())
+    }
+}
+
+struct Hasher(sha2::Sha256);
+
+impl Write for Hasher {
+    type Error = Infallible;
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        self.0.update(bytes);
+        Ok(())
+    }
+}
+
+/// What is still to be written.
+struct Comparison<'a>(&'a [u8]);
+
+/// Something else was written.
+struct Difference;
+
+impl Write for Comparison<'_> {
+    type Error = Difference;
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Difference> {
+        self.0 = self.0.strip_prefix(bytes).ok_or(Difference)?;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_counted_hashed_or_compared_is_what_would_be_written() {
+        let value = (7, "x".repeat(300), vec![1u64, 1 << 40], Some(minicbor::bytes::ByteVec::from(vec![9; 70_000])));
+        let bytes = minicbor::to_vec(&value).expect("it encodes");
+        assert_eq!((length(&value), digest(&value)), (bytes.len(), crate::digest(&bytes)));
+        assert!(is_written_as(&value, &bytes));
+        let more = [&bytes[..], &[0]].concat();
+        for other in [&bytes[1..], &bytes[..bytes.len() - 1], &more[..], &[]] {
+            assert!(!is_written_as(&value, other), "{} bytes", other.len());
+        }
+        for at in [0, 5, 400, bytes.len() - 1] {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert!(!is_written_as(&value, &changed), "byte {at}");
+        }
+    }
 
     fn checked(bytes: &[u8]) -> Result<(), CborError> {
         check(bytes, 1 << 20)

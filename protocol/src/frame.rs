@@ -4,6 +4,7 @@ use minicbor::{Decode, Encode};
 
 use crate::Digest;
 use crate::attributes::Attributes;
+use crate::cbor;
 use crate::identity::{AgentId, PublicKey, SecretKey};
 use crate::label::Label;
 use crate::limits::{
@@ -243,12 +244,19 @@ impl FrameSealer {
     /// # Errors
     /// [`FrameError::TooLong`] or [`FrameError::Shape`]: the frame would be refused by any receiver.
     pub fn seal(&mut self, frame: Frame) -> Result<Vec<u8>, FrameError> {
+        self.seal_behind(0, frame)
+    }
+
+    /// The same, behind so many zero bytes, which are for what goes before the frame: a long one is not copied for that.
+    ///
+    /// # Errors
+    /// As [`FrameSealer::seal`].
+    pub fn seal_behind(&mut self, room: usize, frame: Frame) -> Result<Vec<u8>, FrameError> {
         frame.check()?;
         frame.check_direction(self.by_opener)?;
         let bound = Bound { counter: self.next, to: *self.to.as_bytes(), stream: self.stream, frame };
-        let payload = minicbor::to_vec(bound).expect("writing to a vector cannot fail");
         self.next += 1;
-        Ok(sign1::seal(payload, &self.aad, &self.key))
+        Ok(sign1::seal_value(room, &bound, &self.aad, &self.key))
     }
 }
 
@@ -335,8 +343,7 @@ impl Context<'_> {
         }
         bound.frame.check()?;
         bound.frame.check_direction(self.by_opener)?;
-        let again = minicbor::to_vec(&bound).expect("writing to a vector cannot fail");
-        if again != payload {
+        if !cbor::is_written_as(&bound, payload) {
             return Err(FrameError::Shape("members that this version does not know".to_owned()));
         }
         Ok(bound)

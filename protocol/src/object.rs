@@ -23,6 +23,7 @@ pub use task_move::TaskMove;
 use minicbor::{Decode, Encode};
 
 use crate::Digest;
+use crate::cbor;
 use crate::duration;
 use crate::identity::{AgentId, PublicKey, PublisherId, SecretKey};
 use crate::limits::{CLOCK_SKEW_MAX_MS, GRANT_LIFE_MAX_MS, OBJECT_BYTES_MAX};
@@ -310,11 +311,11 @@ fn aad(kind: Kind, network: &str, scope: &str) -> Vec<u8> {
 /// The rule that `body` breaks: any receiver would refuse it.
 pub fn sign<T: Statement>(body: T, network: &str, scope: &str, key: &SecretKey) -> Result<Authored<T>, ObjectError> {
     body.check()?;
-    let payload = minicbor::to_vec(&body).expect("writing to a vector cannot fail");
-    if payload.len() > OBJECT_BYTES_MAX - 256 {
-        return Err(ObjectError::Shape(format!("{} bytes are more than an object may have", payload.len())));
+    let length = cbor::length(&body);
+    if length > OBJECT_BYTES_MAX - 256 {
+        return Err(ObjectError::Shape(format!("{length} bytes are more than an object may have")));
     }
-    let bytes = sign1::seal(payload, &aad(T::KIND, network, scope), key);
+    let bytes = sign1::seal_value(0, &body, &aad(T::KIND, network, scope), key);
     Ok(Authored { body, signer: key.public(), bytes })
 }
 
@@ -331,12 +332,27 @@ pub fn open<T: Statement>(bytes: &[u8], network: &str, scope: &str) -> Result<Au
         return Err(ObjectError::WrongKind { got, expected: T::KIND });
     }
     let payload = envelope.verify(&aad(T::KIND, network, scope))?;
-    let body: T = minicbor::decode(&payload).map_err(|error| ObjectError::Shape(error.to_string()))?;
+    let body: T = minicbor::decode(payload).map_err(|error| ObjectError::Shape(error.to_string()))?;
     body.check()?;
-    if minicbor::to_vec(&body).expect("writing to a vector cannot fail") != payload {
+    if !cbor::is_written_as(&body, payload) {
         return Err(ObjectError::Shape("members that this version does not know".to_owned()));
     }
     Ok(Authored { body, signer, bytes: bytes.to_vec() })
+}
+
+/// As [`open`], of an object that was put together from what it says: `bytes` are its envelope, in which nothing is read again.
+fn open_joined<T: Statement>(body: T, bytes: Vec<u8>, network: &str, scope: &str) -> Result<Authored<T>, ObjectError> {
+    let envelope = sign1::read(&bytes, OBJECT_BYTES_MAX)?;
+    let signer = envelope.signer();
+    if body.kind() != T::KIND {
+        return Err(ObjectError::WrongKind { got: body.kind(), expected: T::KIND });
+    }
+    let payload = envelope.verify(&aad(T::KIND, network, scope))?;
+    body.check()?;
+    if !cbor::is_written_as(&body, payload) {
+        return Err(ObjectError::Shape("it is not what was signed".to_owned()));
+    }
+    Ok(Authored { body, signer, bytes })
 }
 
 /// Who signed an object, as its envelope says. Nothing is verified: it tells only whose signature would have to be.

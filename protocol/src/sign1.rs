@@ -1,8 +1,8 @@
 //! COSE_Sign1 (RFC 9052 §4.2) as this protocol uses it: EdDSA, protected headers `alg` and `kid` only, attached payload.
 
-use coset::{
-    CborSerializable as _, CoseSign1, CoseSign1Builder, Header, HeaderBuilder, RegisteredLabelWithPrivate, iana,
-};
+use coset::{CborSerializable as _, Header, RegisteredLabelWithPrivate, iana};
+use minicbor::data::Type;
+use minicbor::{Decoder, Encode, Encoder};
 
 use crate::cbor::{self, CborError};
 use crate::identity::{PublicKey, SecretKey};
@@ -29,48 +29,97 @@ pub enum Sign1Error {
 }
 
 /// Why an envelope can be written.
-const ENCODES: &str = "a COSE_Sign1 of byte strings always encodes";
+const WRITES: &str = "writing to a vector cannot fail";
+/// What is said of an envelope that is none.
+const NOT_FOUR: &str = "not an array of four COSE members";
 /// Bytes of a protected header: a valid one has 38; longer ones get a specific error.
 const PROTECTED_BYTES_MAX: usize = 64;
+/// What stands before the key in the only protected header that is valid, {1: -8, 4: kid}.
+const PROTECTED_HEAD: [u8; 6] = [0xa2, 0x01, 0x27, 0x04, 0x58, 0x20];
+/// Bytes of the only protected header that is valid.
+const PROTECTED_BYTES: usize = PROTECTED_HEAD.len() + 32;
+/// Bytes of a signature with its head.
+const SIGNATURE_BYTES: usize = 2 + 64;
 
 /// A COSE_Sign1 whose shape is right and whose signature is **not yet checked**.
-pub struct Unverified {
-    sign1: CoseSign1,
+pub struct Unverified<'a> {
+    protected: &'a [u8],
+    payload: &'a [u8],
+    signature: &'a [u8; 64],
     signer: PublicKey,
 }
 
 /// Signs `payload` (strict CBOR) for the context `aad`.
 #[must_use]
 pub fn seal(payload: Vec<u8>, aad: &[u8], key: &SecretKey) -> Vec<u8> {
-    CoseSign1Builder::new()
-        .protected(protected_by(&key.public()))
-        .payload(payload)
-        .create_signature(aad, |message| key.sign(message).to_vec())
-        .build()
-        .to_vec()
-        .expect(ENCODES)
+    sealed((0, payload.len()), |bytes| bytes.extend_from_slice(&payload), aad, key)
 }
 
-/// Puts together what was signed and its signature, which may not be valid.
-pub(crate) fn join(payload: Vec<u8>, signer: &PublicKey, signature: &[u8; 64]) -> Vec<u8> {
-    CoseSign1Builder::new()
-        .protected(protected_by(signer))
-        .payload(payload)
-        .signature(signature.to_vec())
-        .build()
-        .to_vec()
-        .expect(ENCODES)
+/// Signs a value for the context `aad`, behind so many zero bytes, which are for what goes before the envelope. The value is
+/// written once: it may be a megabyte.
+pub(crate) fn seal_value(room: usize, value: &impl Encode<()>, aad: &[u8], key: &SecretKey) -> Vec<u8> {
+    let written = |bytes: &mut Vec<u8>| minicbor::encode(value, bytes).expect(WRITES);
+    sealed((room, cbor::length(value)), written, aad, key)
 }
 
-fn protected_by(signer: &PublicKey) -> Header {
-    HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).key_id(signer.as_bytes().to_vec()).build()
+/// Signs what `write` adds, which has that length. What is signed and the envelope both end with it, so that it stays where it is
+/// while the head before it is changed.
+fn sealed((room, length): (usize, usize), write: impl FnOnce(&mut Vec<u8>), aad: &[u8], key: &SecretKey) -> Vec<u8> {
+    let protected = protected_by(&key.public());
+    let (mut signed, mut envelope) = (Vec::new(), Vec::new());
+    put_signed_head(&mut signed, &protected, aad, length);
+    put_envelope_head(&mut envelope, &protected, length);
+    let mut bytes = Vec::with_capacity(room + signed.len() + length + SIGNATURE_BYTES);
+    bytes.resize(room, 0);
+    bytes.extend_from_slice(&signed);
+    write(&mut bytes);
+    let signature = key.sign(&bytes[room..]);
+    drop(bytes.splice(room..room + signed.len(), envelope));
+    put_signature(&mut bytes, &signature);
+    bytes
+}
+
+/// Puts together a value that was signed and its signature, which may not be valid.
+pub(crate) fn join(value: &impl Encode<()>, signer: &PublicKey, signature: &[u8; 64]) -> Vec<u8> {
+    let (protected, length) = (protected_by(signer), cbor::length(value));
+    // The heads of the array, of the header and of the payload.
+    let mut bytes = Vec::with_capacity(PROTECTED_BYTES + length + SIGNATURE_BYTES + 13);
+    put_envelope_head(&mut bytes, &protected, length);
+    minicbor::encode(value, &mut bytes).expect(WRITES);
+    put_signature(&mut bytes, signature);
+    bytes
+}
+
+fn protected_by(signer: &PublicKey) -> [u8; PROTECTED_BYTES] {
+    let mut header = [0; PROTECTED_BYTES];
+    header[..PROTECTED_HEAD.len()].copy_from_slice(&PROTECTED_HEAD);
+    header[PROTECTED_HEAD.len()..].copy_from_slice(signer.as_bytes());
+    header
+}
+
+/// An envelope up to its payload of that length.
+fn put_envelope_head(bytes: &mut Vec<u8>, protected: &[u8], length: usize) {
+    let mut e = Encoder::new(bytes);
+    let written = e.array(4).and_then(|e| e.bytes(protected)).and_then(|e| e.map(0));
+    written.and_then(|e| e.bytes_len(length as u64)).expect(WRITES);
+}
+
+/// `Sig_structure` (RFC 9052, section 4.4), which is what is signed, up to its payload of that length.
+fn put_signed_head(bytes: &mut Vec<u8>, protected: &[u8], aad: &[u8], length: usize) {
+    let mut e = Encoder::new(bytes);
+    let written = e.array(4).and_then(|e| e.str("Signature1")).and_then(|e| e.bytes(protected));
+    written.and_then(|e| e.bytes(aad)).and_then(|e| e.bytes_len(length as u64)).expect(WRITES);
+}
+
+fn put_signature(bytes: &mut Vec<u8>, signature: &[u8; 64]) {
+    Encoder::new(bytes).bytes(signature).expect(WRITES);
 }
 
 /// Reads the shape of a COSE_Sign1 of at most `max` bytes.
 ///
 /// # Errors
 /// Anything but [`Sign1Error::Signature`].
-pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
+pub fn read(bytes: &[u8], max: usize) -> Result<Unverified<'_>, Sign1Error> {
     read_known(bytes, max, None)
 }
 
@@ -79,61 +128,62 @@ pub fn read(bytes: &[u8], max: usize) -> Result<Unverified, Sign1Error> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_known(bytes: &[u8], max: usize, known: Option<PublicKey>) -> Result<Unverified, Sign1Error> {
+pub fn read_known(bytes: &[u8], max: usize, known: Option<PublicKey>) -> Result<Unverified<'_>, Sign1Error> {
     cbor::check(bytes, max)?;
-    check_headers(bytes)?;
-    let sign1 = CoseSign1::from_slice(bytes).map_err(|_| Sign1Error::Shape("not an array of four COSE members"))?;
-    let header = &sign1.protected.header;
-    if header.alg != Some(RegisteredLabelWithPrivate::Assigned(iana::Algorithm::EdDSA)) {
-        return Err(Sign1Error::Algorithm);
-    }
-    let signer = <[u8; 32]>::try_from(header.key_id.as_slice()).map_err(|_| Sign1Error::KeyId)?;
-    let signer = match known.filter(|known| *known.as_bytes() == signer) {
-        Some(known) => known,
-        None => PublicKey::from_bytes(signer).map_err(|_| Sign1Error::KeyId)?,
-    };
-    // Exactly these bytes: {1: -8, 4: kid}. Any other header, order or encoding differs from them.
-    let mut expected = vec![0xa2, 0x01, 0x27, 0x04, 0x58, 0x20];
-    expected.extend_from_slice(signer.as_bytes());
-    if sign1.protected.original_data.as_deref() != Some(&expected) {
-        return Err(Sign1Error::Shape("its protected headers are not exactly alg and kid"));
-    }
-    let payload = sign1.payload.as_deref().ok_or(Sign1Error::Shape("it has no payload"))?;
+    let (protected, payload, signature) = members(bytes)?;
+    let signer = signer(protected, known)?;
+    let payload = payload.ok_or(Sign1Error::Shape("it has no payload"))?;
     cbor::check(payload, max)?;
-    if sign1.signature.len() != 64 {
-        return Err(Sign1Error::Shape("its signature is not 64 bytes"));
-    }
-    Ok(Unverified { sign1, signer })
+    let signature = <&[u8; 64]>::try_from(signature);
+    let signature = signature.map_err(|_| Sign1Error::Shape("its signature is not 64 bytes"))?;
+    Ok(Unverified { protected, payload, signature, signer })
 }
 
-/// Refuses headers that could make coset build a large tree before verification: for the validator of the envelope protected
-/// headers are a byte string of any length, which may hold a million items.
-fn check_headers(bytes: &[u8]) -> Result<(), Sign1Error> {
-    let mut d = minicbor::Decoder::new(bytes);
-    let four = Sign1Error::Shape("not an array of four COSE members");
-    let Ok(Some(4)) = d.array() else { return Err(four) };
-    let Ok(protected) = d.bytes() else { return Err(four) };
+/// Protected header, payload and signature, where they are.
+type Members<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
+
+/// The members of an envelope that has no unprotected headers. For the validator of the envelope protected headers are a byte string
+/// of any length, which may hold a million items: they are bounded before anything reads them.
+fn members(bytes: &[u8]) -> Result<Members<'_>, Sign1Error> {
+    let none = |_| Sign1Error::Shape(NOT_FOUR);
+    let mut d = Decoder::new(bytes);
+    if d.array().map_err(none)? != Some(4) {
+        return Err(Sign1Error::Shape(NOT_FOUR));
+    }
+    let protected = d.bytes().map_err(none)?;
     cbor::check(protected, PROTECTED_BYTES_MAX)?;
-    match d.map() {
-        Ok(Some(0)) => Ok(()),
-        Ok(_) => Err(Sign1Error::Shape("it has unprotected headers")),
-        Err(_) => Err(four),
+    if d.map().map_err(none)? != Some(0) {
+        return Err(Sign1Error::Shape("it has unprotected headers"));
+    }
+    let is_detached = d.datatype().map_err(none)? == Type::Null;
+    let payload = if is_detached { d.null().map(|()| None) } else { d.bytes().map(Some) };
+    Ok((protected, payload.map_err(none)?, d.bytes().map_err(none)?))
+}
+
+/// Whose key a protected header names, which has exactly these bytes: {1: -8, 4: kid}. Any other header, order or encoding differs
+/// from them.
+fn signer(protected: &[u8], known: Option<PublicKey>) -> Result<PublicKey, Sign1Error> {
+    let kid = protected.strip_prefix(&PROTECTED_HEAD).and_then(|kid| <[u8; 32]>::try_from(kid).ok());
+    let Some(kid) = kid else { return Err(wrong_header(protected)) };
+    match known.filter(|known| *known.as_bytes() == kid) {
+        Some(known) => Ok(known),
+        None => PublicKey::from_bytes(kid).map_err(|_| Sign1Error::KeyId),
     }
 }
 
-/// `Sig_structure` (RFC 9052, section 4.4) in one allocation: coset copies a payload three times, and its length is chosen by
-/// others.
-fn to_be_signed(protected: &[u8], aad: &[u8], payload: &[u8]) -> Vec<u8> {
-    const CONTEXT: &str = "Signature1";
-    // Four heads of up to nine bytes, and that of the array.
-    let mut bytes = Vec::with_capacity(protected.len() + aad.len() + payload.len() + CONTEXT.len() + 37);
-    let mut e = minicbor::Encoder::new(&mut bytes);
-    let written = e.array(4).and_then(|e| e.str(CONTEXT)).and_then(|e| e.bytes(protected)).and_then(|e| e.bytes(aad));
-    written.and_then(|e| e.bytes(payload)).expect("writing to a vector cannot fail");
-    bytes
+/// Why a protected header is refused.
+fn wrong_header(protected: &[u8]) -> Sign1Error {
+    let Ok(header) = Header::from_slice(protected) else { return Sign1Error::Shape(NOT_FOUR) };
+    if header.alg != Some(RegisteredLabelWithPrivate::Assigned(iana::Algorithm::EdDSA)) {
+        return Sign1Error::Algorithm;
+    }
+    match <[u8; 32]>::try_from(header.key_id.as_slice()).map(PublicKey::from_bytes) {
+        Ok(Ok(_)) => Sign1Error::Shape("its protected headers are not exactly alg and kid"),
+        Ok(Err(_)) | Err(_) => Sign1Error::KeyId,
+    }
 }
 
-impl Unverified {
+impl<'a> Unverified<'a> {
     /// The claimed signer.
     #[must_use]
     pub fn signer(&self) -> PublicKey {
@@ -142,19 +192,20 @@ impl Unverified {
 
     /// The unverified payload: strict CBOR.
     #[must_use]
-    pub fn payload(&self) -> &[u8] {
-        self.sign1.payload.as_deref().unwrap_or_default()
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
     }
 
     /// Checks the signature in the context `aad` and hands out the payload.
     ///
     /// # Errors
     /// [`Sign1Error::Signature`].
-    pub fn verify(self, aad: &[u8]) -> Result<Vec<u8>, Sign1Error> {
-        let CoseSign1 { protected, payload, signature, .. } = self.sign1;
-        let payload = payload.ok_or(Sign1Error::Shape("it has no payload"))?;
-        let signature = signature.as_slice().try_into().map_err(|_| Sign1Error::Signature)?;
-        let message = to_be_signed(&protected.original_data.unwrap_or_default(), aad, &payload);
-        if self.signer.verifies(&message, signature) { Ok(payload) } else { Err(Sign1Error::Signature) }
+    pub fn verify(self, aad: &[u8]) -> Result<&'a [u8], Sign1Error> {
+        let Unverified { protected, payload, signature, signer } = self;
+        // "Signature1", and four heads of up to nine bytes with that of the array.
+        let mut message = Vec::with_capacity(protected.len() + aad.len() + payload.len() + 10 + 37);
+        put_signed_head(&mut message, protected, aad, payload.len());
+        message.extend_from_slice(payload);
+        if signer.verifies(&message, signature) { Ok(payload) } else { Err(Sign1Error::Signature) }
     }
 }

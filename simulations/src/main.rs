@@ -103,6 +103,10 @@ enum Command {
         /// A bug that is planted
         #[arg(long, value_parser = PossibleValuesParser::new(rollouts::flaw::names()))]
         flaw: Option<String>,
+        /// Seek the first seed in which the planted bug breaks this invariant; without it any counts
+        #[arg(long, requires = "flaw", conflicts_with = "seed")]
+        #[arg(value_parser = PossibleValuesParser::new(rollouts::invariant::names()))]
+        invariant: Option<String>,
     },
     /// Runs real nodes over libp2p in one process, and as many bare libp2p nodes in another, and compares them
     Swarm {
@@ -185,8 +189,9 @@ fn execute(command: Command) -> Result<ExitCode, String> {
         Command::Sessions { seeds, seed, adversary, flaw, invariant } => {
             Ok(run_sessions((seeds, seed), adversary, flaw, invariant.as_deref()))
         }
-        Command::Rollouts { seeds, seed, adversary, flaw } => {
-            let told = rollouts::night::report(seeds, seed, adversary.as_deref(), flaw.as_deref());
+        Command::Rollouts { seeds, seed, adversary, flaw, invariant } => {
+            let (adversary, flaw, invariant) = (adversary.as_deref(), flaw.as_deref(), invariant.as_deref());
+            let told = rollouts::night::report(seeds, seed, adversary, flaw, invariant);
             told.lines.iter().for_each(|line| say!("{line}"));
             Ok(if told.is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }

@@ -155,6 +155,38 @@ pub(crate) fn excerpt_value(value: &Value, chars_max: usize) -> String {
     excerpt(&String::from_utf8_lossy(&start.0).replace('\u{FFFD}', ""), chars_max)
 }
 
+/// How many bytes the JSON of a value has, which is not written for that.
+pub(crate) fn written_length(value: &Value) -> usize {
+    // The brackets, and what stands between so many.
+    let marks = |items: usize| 2 + items.saturating_sub(1);
+    match value {
+        Value::Null | Value::Bool(true) => 4,
+        Value::Bool(false) => 5,
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text_length(text),
+        Value::Array(items) => marks(items.len()) + items.iter().map(written_length).sum::<usize>(),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| text_length(name) + 1 + written_length(value);
+            marks(members.len()) + members.iter().map(member).sum::<usize>()
+        }
+    }
+}
+
+/// The bytes of a text with its quotation marks, escaped as serde_json does it.
+fn text_length(text: &str) -> usize {
+    let is_escaped = |byte: &&u8| **byte < 0x20 || **byte == b'"' || **byte == b'\\';
+    // Most texts have none of these, and they are counted many bytes at once.
+    if text.as_bytes().iter().filter(is_escaped).count() == 0 {
+        return text.len() + 2;
+    }
+    let more = |byte: u8| match byte {
+        b'"' | b'\\' | 8 | b'\t' | b'\n' | 12 | b'\r' => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    text.len() + 2 + text.bytes().map(more).sum::<usize>()
+}
+
 /// What was noticed, as pointers from the value that is being read: each enclosing value prepends its token when it is
 /// complete, so that a text without findings costs nothing.
 #[derive(Default)]
@@ -379,6 +411,19 @@ mod tests {
     fn size_stops_at_the_limit() {
         let text = vec![b' '; TD_BYTES_MAX + 1];
         assert_eq!(scan(&text), Err(JsonError::TooLarge { len: TD_BYTES_MAX + 1, max: TD_BYTES_MAX }));
+    }
+
+    #[test]
+    fn the_length_of_json_is_known_before_it_is_written() {
+        let every: String = (0..=0x100u32).filter_map(char::from_u32).collect();
+        for value in [
+            json!(null),
+            json!([true, false, [], {}]),
+            json!([0, -1, u64::MAX, i64::MIN, 1.5, 1e300, -2.5e-7]),
+            json!({ "": "", "a \"quoted\" \\ name\n": every, "plain": "x".repeat(9_000), "é": ["日本", "\u{7f}"] }),
+        ] {
+            assert_eq!(written_length(&value), value.to_string().len(), "{value}");
+        }
     }
 
     #[test]

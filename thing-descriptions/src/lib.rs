@@ -8,7 +8,7 @@
 //! good ([`shown_thing`]); the description of an agent
 //! file ([`describe()`]), with the tools that it exposes and their Thing Models ([`thing_model`]); the A2A agent card of a description ([`card()`]), signed ([`sign_card`]) and verified
 //! ([`verify_card`]); what an agent file lets an agent and its programs do ([`Rights`], [`reach()`]); the workflow of a workflow file ([`parse_workflow`]), and its description ([`SharedFile::describe`]); the agents, workflows and schedules of an app
-//! file ([`parse_app`]); the handoff of a view ([`parse_handoff`]), and the view of a handoff ([`handoff_json`]).
+//! file ([`parse_app`]); the handoff of a view ([`parse_handoff`], [`handoff_of_json`]), and the view of a handoff ([`handoff_json`]).
 //!
 //! **Invariants**
 //! - Any bytes are read without panicking, within [`TD_BYTES_MAX`] and [`DEPTH_MAX`].
@@ -79,7 +79,8 @@ pub use containment::{ContainmentClaim, ContainmentLevel};
 pub use describe::{describe, describe_here, describe_with};
 pub use description::{CAPABILITIES_MAX, Capability, Description, DescriptionError, identifier};
 pub use handoff_file::{
-    HANDOFF_FILE_BYTES_MAX, HandoffFile, HandoffFileError, HandoffSignature, handoff_json, handoff_text, parse_handoff,
+    HANDOFF_FILE_BYTES_MAX, HandoffFile, HandoffFileError, HandoffSignature, handoff_json, handoff_of_json,
+    handoff_text, handoff_view, parse_handoff,
 };
 pub use heading::Heading;
 pub use hidden::{hidden_in, is_hidden, marked, visible};

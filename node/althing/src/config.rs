@@ -408,19 +408,7 @@ impl Config {
         if let Some(wrong) = self.node.labels.iter().find(label) {
             return Err(format!("`node.labels` has {wrong:?}; a label is 1 to 63 of a-z, 0-9, dot, _, = and -"));
         }
-        for model in &self.models {
-            if !(model.url.starts_with("http://") || model.url.starts_with("https://")) || model.model.is_empty() {
-                return Err(format!("`models` has {:?}, which needs a `url` and a `model`", model.named()));
-            }
-            if model.secret.is_some() && !althing_td::keeps_bearer(&model.url) {
-                return Err(format!(
-                    "`models` has {:?}, whose secret would be sent to {:?} in the clear. {}",
-                    model.named(),
-                    model.url,
-                    althing_td::BEARER_FIX
-                ));
-            }
-        }
+        self.models.iter().try_for_each(check_model)?;
         tools::check(&self.tools)?;
         self.audit.check()?;
         self.embeddings.check()?;
@@ -446,6 +434,25 @@ impl Config {
         self.sandbox.check()?;
         self.gateway.check()
     }
+}
+
+fn check_model(model: &ModelEndpoint) -> Result<(), String> {
+    if !(model.url.starts_with("http://") || model.url.starts_with("https://")) || model.model.is_empty() {
+        return Err(format!("`models` has {:?}, which needs a `url` and a `model`", model.named()));
+    }
+    if let Some(tier) = model.tier.filter(|tier| *tier > ToolTerms::TIER_MAX) {
+        let (name, most) = (model.named(), ToolTerms::TIER_MAX);
+        return Err(format!("`models` has {name:?} with the tier {tier}; choose 0 to {most}"));
+    }
+    if model.secret.is_some() && !althing_td::keeps_bearer(&model.url) {
+        return Err(format!(
+            "`models` has {:?}, whose secret would be sent to {:?} in the clear. {}",
+            model.named(),
+            model.url,
+            althing_td::BEARER_FIX
+        ));
+    }
+    Ok(())
 }
 
 impl Config {
@@ -564,6 +571,16 @@ mod tests {
             let error = accounts(wrong).expect_err(wrong);
             assert!(error.contains("`sandbox.accounts`") && error.contains("[70000, 1000]"), "{error}");
         }
+    }
+
+    #[test]
+    fn models_have_tiers_of_0_to_9() {
+        let tier = |tier: u8| {
+            let text = format!("[[models]]\nurl = \"http://127.0.0.1/v1\"\nmodel = \"m\"\ntier = {tier}\n");
+            Config::parse(&text).map(|config| config.models[0].tier)
+        };
+        assert_eq!((tier(0), tier(9)), (Ok(Some(0)), Ok(Some(9))));
+        assert_eq!(tier(10), Err("`models` has \"m\" with the tier 10; choose 0 to 9".to_owned()));
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub fn bind(path: &Path) -> Result<UnixListener, Failure> {
 pub async fn serve(listener: UnixListener, node: Arc<Operations>) {
     let stop = node.stop.clone();
     let router = althing_control::router(node).layer(Extension(Principal::Local));
-    let serving = axum::serve(listener, router);
+    // Else all routes would be copied for each connection.
+    let serving = axum::serve(listener, router.into_make_service());
     if let Err(error) = serving.with_graceful_shutdown(async move { stop.cancelled().await }).await {
         tracing::error!(%error, "control socket failed");
     }

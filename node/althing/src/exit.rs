@@ -1,5 +1,7 @@
 //! How commands fail: a sentence for people, a stable exit code for scripts.
 
+use std::error::Error as _;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -208,11 +210,11 @@ impl Failure {
 /// Says why a command line cannot be read, as JSON if requested. Help and versions, which clap takes for errors too, are
 /// printed as they are.
 pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
-    let told = error.to_string();
-    let said = reworded(told.trim());
-    if !error.use_stderr() || (!as_json && said == told.trim()) {
+    let of_number = no_number(error);
+    if !error.use_stderr() || (!as_json && of_number.is_none()) {
         error.exit();
     }
+    let said = of_number.unwrap_or_else(|| error.to_string().trim().to_owned());
     if !as_json {
         eprintln!("{said}");
         return ExitCode::from(code::USAGE);
@@ -222,16 +224,15 @@ pub fn misread(error: &clap::Error, as_json: bool) -> ExitCode {
     ExitCode::from(failure.code)
 }
 
-/// The same, where a reader of numbers says in its own words that something is none.
-fn reworded(said: &str) -> String {
-    let words = [
-        ("invalid digit found in string", "a whole number is wanted"),
-        ("cannot parse integer from empty string", "a whole number is wanted"),
-        ("number too large to fit in target type", "a smaller number is wanted"),
-        ("number too small to fit in target type", "a larger number is wanted"),
-    ];
-    let say = |said: String, (theirs, ours): &(&str, &str)| said.replace(&format!(": {theirs}"), &format!(": {ours}"));
-    words.iter().fold(said.to_owned(), say)
+/// What is said of a command line where what should be a whole number is none; nothing where it fails otherwise.
+fn no_number(error: &clap::Error) -> Option<String> {
+    let cause = error.source()?.downcast_ref::<ParseIntError>()?;
+    let wanted = match cause.kind() {
+        IntErrorKind::PosOverflow => "a smaller number is wanted",
+        IntErrorKind::NegOverflow => "a larger number is wanted",
+        _ => "a whole number is wanted",
+    };
+    Some(error.to_string().trim().replace(&format!(": {cause}"), &format!(": {wanted}")))
 }
 
 #[cfg(test)]
@@ -246,11 +247,15 @@ mod tests {
         for (line, told) in [
             ("althing test echo --cases f --runs x", "'x' for '--runs <N>': a whole number is wanted"),
             ("althing session resume 01a2 --again x", "'x' for '--again <N>': a whole number is wanted"),
+            ("althing test echo --cases f --runs 99999999999999999999", "'--runs <N>': a smaller number is wanted"),
         ] {
-            let error = Args::try_parse_from(line.split(' ')).expect_err("it is no number").to_string();
-            assert!(reworded(&error).contains(told), "{error}");
+            let error = Args::try_parse_from(line.split(' ')).expect_err("it is no number");
+            assert!(no_number(&error).is_some_and(|said| said.contains(told)), "{error}");
         }
-        assert_eq!(reworded("error: no such file"), "error: no such file");
+        for line in ["althing test echo --cases f --runs 0", "althing no-such-command"] {
+            let error = Args::try_parse_from(line.split(' ')).expect_err("it is another mistake");
+            assert_eq!(no_number(&error), None, "{error}");
+        }
     }
 
     #[test]

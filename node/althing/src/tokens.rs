@@ -2,19 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use althing_gateway::{User, Users};
-use althing_operations::{TokenEntries, TokenEntry, TokenFile, token_digest};
+use althing_operations::{TokenEntries, TokenEntry, TokenFile, TokenStamp, token_digest};
 use futures::future::BoxFuture;
 
-/// What tells one version of the file from another: it is replaced, never written in place.
-type Stamp = (u64, u64, i64, i64);
-
-/// A version of the file, and its users by the digests of their tokens.
-type Read = (Stamp, Arc<BTreeMap<String, User>>);
+/// A version of the file, none where it is not there, and its users by the digests of their tokens.
+type Read = (Option<TokenStamp>, Arc<BTreeMap<String, User>>);
 
 /// The users of a data folder's tokens.
 pub struct Tokens {
@@ -37,8 +33,7 @@ impl Tokens {
 
     /// The users, read again if the file has changed. A file that cannot be read admits nobody.
     fn users(&self) -> Arc<BTreeMap<String, User>> {
-        let stamp = std::fs::metadata(self.file.path())
-            .map_or((0, 0, 0, 0), |facts| (facts.ino(), facts.size(), facts.mtime(), facts.mtime_nsec()));
+        let stamp = self.file.stamp();
         let mut read = self.read.lock().expect("no holder of the tokens panics");
         if let Some((known, users)) = &*read
             && *known == stamp
@@ -76,6 +71,9 @@ impl Users for Tokens {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
     use althing_gateway::Scope;
 
     use super::*;
@@ -124,10 +122,13 @@ mod tests {
         assert!(!kept.contains(&token) && !kept.contains(&token[PREFIX.len()..]), "{kept}");
         let mode = std::fs::metadata(tokens.path()).expect("a file").mode();
         assert_eq!(mode & 0o777, 0o600);
-        let open = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
-        std::fs::set_permissions(tokens.path(), open).expect("it is ours");
+        let mode =
+            |bits: u32| std::fs::set_permissions(tokens.path(), Permissions::from_mode(bits)).expect("it is ours");
+        mode(0o644);
         assert!(tokens.all().expect_err("others may read it").to_string().contains("chmod 600"));
         let node = Tokens::of(folder.path());
         assert!(node.is_used() && found(&node, &token).is_none(), "nobody is admitted, with or without a token");
+        mode(0o600);
+        assert_eq!(found(&node, &token).map(|user| user.name).as_deref(), Some("alice"), "once it is mended she is");
     }
 }

@@ -183,8 +183,32 @@ pub struct EraseRequest {
 pub struct EraseReply {
     /// As it was asked.
     pub subject: String,
-    /// Whether anything lay beside the log of them: of a name that is misspelt nothing does.
-    pub found: bool,
+    /// What there was of them, and nobody can read any more: of a name that is misspelt nothing.
+    pub found: Vec<ErasePart>,
+}
+
+/// What is kept of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ErasePart {
+    /// What lies beside the audit log of calls on their behalf.
+    Bodies,
+    /// What people were asked about such calls and answered, what was agreed to last, and each standing yes.
+    Consents,
+    /// What decisions that are remembered were about, and why they were made.
+    Decisions,
+}
+
+impl ErasePart {
+    /// The words for it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            ErasePart::Bodies => "what lay beside the audit log",
+            ErasePart::Consents => "what people were asked and agreed to",
+            ErasePart::Decisions => "what was decided, and why",
+        }
+    }
 }
 
 /// What `POST /audit/prune` is sent.
@@ -293,7 +317,9 @@ mod tests {
         let query = AuditQuery { action: Some("shop/order".to_owned()), limit: Some(3), ..AuditQuery::default() };
         assert_json(&query, r#"{"action":"shop/order","limit":3}"#);
         assert!(serde_json::from_str::<AuditQuery>(r#"{"who":"ada"}"#).is_err());
-        assert_json(&EraseReply { subject: "ada".to_owned(), found: true }, r#"{"subject":"ada","found":true}"#);
+        let found = vec![ErasePart::Bodies, ErasePart::Consents, ErasePart::Decisions];
+        let erased = r#"{"subject":"ada","found":["bodies","consents","decisions"]}"#;
+        assert_json(&EraseReply { subject: "ada".to_owned(), found }, erased);
         assert_json(&PruneReply { removed: 3 }, r#"{"removed":3}"#);
         assert_json(&PruneRequest { before_ms: 5, signatures: Vec::new() }, r#"{"beforeMs":5}"#);
     }

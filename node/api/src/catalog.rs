@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogQuery {
-    /// Only tools of this tier, 0 to 9; models have none.
+    /// Only tools and models of this tier, 0 to 9.
     pub tier: Option<u8>,
 }
 
@@ -54,6 +54,10 @@ pub struct CatalogModel {
     pub name: String,
     /// Its version, if its offer has one.
     pub version: Option<String>,
+    /// How much care it needs, 0 to 9.
+    pub tier: u8,
+    /// Whether its offer has that tier; one that nobody wrote counts as 9.
+    pub tier_written: bool,
     /// The strictest label of data that it may be given.
     pub clearance: String,
     /// The longest prompt, tokens, if its offer says it.
@@ -68,7 +72,7 @@ mod tests {
     use crate::golden::assert_json;
 
     #[test]
-    fn a_tool_is_told_with_its_tier_and_a_model_without() {
+    fn tools_and_models_are_told_with_their_tiers() {
         let tool = CatalogTool {
             tool: "shop/order".to_owned(),
             agent: "clerk".to_owned(),
@@ -84,6 +88,8 @@ mod tests {
         let model = CatalogModel {
             name: "small".to_owned(),
             version: None,
+            tier: 9,
+            tier_written: false,
             clearance: "internal".to_owned(),
             context_tokens: Some(8_192),
             cost: None,
@@ -91,7 +97,8 @@ mod tests {
         let expected = concat!(
             r#"{"tools":[{"tool":"shop/order","agent":"clerk","version":"1.0.0","tier":4,"tierWritten":true,"#,
             r#""effect":"final","trusted":false,"label":null,"definition":"0a","why":null}],"#,
-            r#""models":[{"name":"small","version":null,"clearance":"internal","contextTokens":8192,"cost":null}]}"#,
+            r#""models":[{"name":"small","version":null,"tier":9,"tierWritten":false,"clearance":"internal","#,
+            r#""contextTokens":8192,"cost":null}]}"#,
         );
         assert_json(&CatalogList { tools: vec![tool], models: vec![model] }, expected);
     }

@@ -81,7 +81,7 @@ pub use attestation_replies::{Attestation, AttestationStatement, ReleaseDetails}
 pub use attesting::{AttestRequest, MeasureRequest};
 pub use audit::{
     AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditGateVerdict, AuditList, AuditQuery, AuditWitnessEntry,
-    EraseReply, EraseRequest, PruneReply, PruneRequest,
+    ErasePart, EraseReply, EraseRequest, PruneReply, PruneRequest,
 };
 pub use bind::{BindingReply, CandidateReason, ContractField};
 pub use blueprint_replies::{
@@ -175,8 +175,8 @@ pub use release_contents::{
 };
 pub use reserve::{NodeReservation, ReservationCancellation, ReserveReply, ReserveRequest};
 pub use rollouts::{
-    RolloutCases, RolloutEffect, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide, RolloutSignal, RolloutState,
-    RolloutStatus, RolloutUnit, VersionReversal, VersionStatus,
+    RolloutCases, RolloutEffect, RolloutLeftOut, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide,
+    RolloutSignal, RolloutState, RolloutStatus, RolloutUnit, VersionReversal, VersionStatus,
 };
 pub use route_replies::{
     ChannelAgent, ChannelReply, RouteChoice, RouteEmbeddings, RouteLesson, RouteMistake, RouteRemoval, RouteReply,

@@ -33,6 +33,8 @@ pub enum RolloutUnit {
     Caller,
     /// All work that a group gives to the agent on this node; calls that are no work of a group stay with the stable version.
     Group,
+    /// All such work that came by one channel; work without one is divided by its group, and all else by its conversation.
+    Channel,
 }
 
 impl RolloutUnit {
@@ -43,6 +45,7 @@ impl RolloutUnit {
             RolloutUnit::Call => "conversations",
             RolloutUnit::Caller => "callers",
             RolloutUnit::Group => "groups",
+            RolloutUnit::Channel => "channels",
         }
     }
 }
@@ -123,6 +126,8 @@ pub struct RolloutStatus {
     pub limit: f64,
     /// What was counted.
     pub signals: Vec<RolloutSignal>,
+    /// Calls that were not counted, since others like them are enough; none where all were.
+    pub left_out: Option<RolloutLeftOut>,
     /// Its copies of calls; none of a rollout without.
     pub shadow: Option<RolloutShadow>,
     /// Labelled cases that were counted; none of a rollout without.
@@ -163,6 +168,21 @@ pub struct RolloutSignal {
     pub new_calls: u64,
     /// The bad ones of these.
     pub new_bad: u64,
+}
+
+/// Calls that ended and are no evidence, by why: others of the same owner, or user of the node's gateway, are a fifth of their step,
+/// or others of the same conversation a tenth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutLeftOut {
+    /// Calls of the stable version of whose owners or users there were too many.
+    pub stable_of_owners: u64,
+    /// Calls of the stable version of whose conversations there were too many.
+    pub stable_of_conversations: u64,
+    /// Calls of the new version of whose owners or users there were too many.
+    pub new_of_owners: u64,
+    /// Calls of the new version of whose conversations there were too many.
+    pub new_of_conversations: u64,
 }
 
 /// Calls of the stable version that were given to the new one too: without effects, and what it answered was told to nobody.
@@ -245,6 +265,12 @@ mod tests {
             one_in: 1.5,
             limit: 20.0,
             signals: vec![RolloutSignal { what, stable_calls: 57, stable_bad: 0, new_calls: 3, new_bad: 1 }],
+            left_out: Some(RolloutLeftOut {
+                stable_of_owners: 4,
+                stable_of_conversations: 3,
+                new_of_owners: 2,
+                new_of_conversations: 1,
+            }),
             shadow: Some(RolloutShadow {
                 running: false,
                 calls: 60,
@@ -267,6 +293,7 @@ mod tests {
                 r#""new":{"version":null,"digest":"0a","sharePercent":0,"why":null},"#,
                 r#""steps":[5,100],"by":"call","calls":3,"callsMin":50,"oneIn":1.5,"limit":20.0,"#,
                 r#""signals":[{"what":"ended with an error","stableCalls":57,"stableBad":0,"newCalls":3,"newBad":1}],"#,
+                r#""leftOut":{"stableOfOwners":4,"stableOfConversations":3,"newOfOwners":2,"newOfConversations":1},"#,
                 r#""shadow":{"running":false,"calls":60,"bad":1,"differing":2,"liveCalls":3,"liveBad":1,"alike":0.5},"#,
                 r#""cases":{"stable":9,"stableWrong":0,"new":9,"newWrong":4},"#,
                 r#""effects":[{"tool":"mail/send","calls":2}],"#,

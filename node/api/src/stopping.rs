@@ -26,9 +26,12 @@ pub struct StopReply {
     pub known: bool,
     /// The owner's other nodes that are connected.
     pub nodes: Vec<StopNode>,
-    /// How many questions waited on this node for people about what is stopped: they are over.
+    /// How many questions to people about what is stopped are over on this node by that, with each yes that was not used.
     #[serde(default)]
     pub questions: usize,
+    /// Why they could not be ended, and wait on; none where they are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unended: Option<String>,
 }
 
 /// Another node of the owner.
@@ -56,9 +59,15 @@ mod tests {
         );
         let heard = StopNode { node: "did:n".to_owned(), why: None };
         let missed = StopNode { node: "did:m".to_owned(), why: Some("timed out".to_owned()) };
-        let reply = StopReply { agent: None, revoked: false, known: true, nodes: vec![heard, missed], questions: 2 };
+        let (nodes, unended) = (vec![heard, missed], None);
+        let reply = StopReply { agent: None, revoked: false, known: true, nodes, questions: 2, unended };
         let nodes = r#"[{"node":"did:n"},{"node":"did:m","why":"timed out"}]"#;
         let text = format!(r#"{{"agent":null,"revoked":false,"known":true,"nodes":{nodes},"questions":2}}"#);
         assert_json(&reply, &text);
+        let unended = Some("the disk is full".to_owned());
+        let reply = StopReply { nodes: Vec::new(), questions: 0, unended, ..reply };
+        let text =
+            r#"{"agent":null,"revoked":false,"known":true,"nodes":[],"questions":0,"unended":"the disk is full"}"#;
+        assert_json(&reply, text);
     }
 }

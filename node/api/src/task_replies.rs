@@ -139,6 +139,9 @@ pub struct TaskDetails {
     pub attempts_max: u8,
     /// What only one task may use at a time.
     pub resources: Vec<String>,
+    /// The channel by which it came; not written if its submitter named none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
     /// Members that must not do it, each with why.
     pub refused: Vec<TaskRefusal>,
     /// What keeps it from beginning.

@@ -42,6 +42,9 @@ pub struct SubmitTask {
     pub class: Option<String>,
     /// What only one task may use at a time.
     pub resources: Vec<String>,
+    /// The channel by which it came, such as `web`: 1 to 63 of the characters a-z, 0-9 and -; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
 }
 
 /// An operation on the tasks of a group.

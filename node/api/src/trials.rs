@@ -71,8 +71,9 @@ pub struct TestReply {
 pub struct TestReport {
     /// The name of the agent.
     pub agent: String,
-    /// The version that was tested.
-    pub version: String,
+    /// The version that was tested; absent of an agent of another node that told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// How texts were compared.
     pub scorer: String,
     /// What is said of all of it.
@@ -150,15 +151,16 @@ pub struct CaseRun {
     pub reasons: Vec<String>,
     /// The name of the agent that the message is for, where that was found.
     pub agent: Option<String>,
-    /// The tools that were called, as `server/tool`, in their order.
+    /// The tools that were called, as `server/tool`, in their order; nothing where the agent runs on another node, since they are not
+    /// seen there.
     pub tools: Vec<String>,
     /// How long it took, milliseconds.
     pub duration_ms: u64,
     /// How long until the first words of the answer, milliseconds, in a live test.
     pub first_token_ms: Option<u64>,
-    /// Tokens of prompts and answers.
-    pub tokens: u64,
-    /// Tokens in a second; none of a run that took no time.
+    /// Tokens of prompts and answers; none where they are not known, as of an agent of another node.
+    pub tokens: Option<u64>,
+    /// Tokens in a second; none of a run that took no time, or whose tokens are not known.
     pub tokens_per_second: Option<f64>,
     /// What the agent's models cost, millionths of the currency of their `cost`; none where one does not tell it.
     pub cost: Option<u64>,
@@ -230,7 +232,7 @@ mod tests {
             tools: vec!["a/x".to_owned()],
             duration_ms: 5,
             first_token_ms: None,
-            tokens: 7,
+            tokens: Some(7),
             tokens_per_second: Some(1.5),
             cost: Some(9),
             judges: vec![JudgeVerdict { judge: "agents/j".to_owned(), passed: Some(true) }],
@@ -239,7 +241,7 @@ mod tests {
             CaseReport { id: "1".to_owned(), verdict: TestOutcome::Fail, passed: 0, decided: 1, runs: vec![run] };
         let report = TestReport {
             agent: "clerk".to_owned(),
-            version: "1.0.0".to_owned(),
+            version: Some("1.0.0".to_owned()),
             scorer: "includes".to_owned(),
             verdict: TestOutcome::Undecided,
             k: 1,
@@ -250,6 +252,10 @@ mod tests {
             cases: vec![case],
             judges: vec![JudgeAgreement { judge: "agents/j".to_owned(), agreed: 1, asked: 2, interval: None }],
         };
+        let unknown = TestReport { version: None, ..report.clone() };
+        let written = serde_json::to_value(&unknown).expect("it is written");
+        assert_eq!(written.get("version"), None, "it is absent, and no word stands for it");
+        assert_eq!(serde_json::from_value::<TestReport>(written).ok(), Some(unknown));
         assert_json(
             &TestReply { report, table: "t".to_owned(), junit: None },
             concat!(

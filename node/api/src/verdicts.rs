@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::trials::JudgeAgreement;
+
 /// What `GET /tasks/{task}/verdict` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictReport {
     /// The A2A task.
     pub task: String,
@@ -12,6 +14,10 @@ pub struct VerdictReport {
     pub state: String,
     /// The answers that gates refused, the oldest first: the last 32 at most.
     pub refusals: Vec<AnswerRefusal>,
+    /// How often the agents among these gates said what labelled cases say is right: of those alone with which the agent was tested
+    /// since the node started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeAgreement>,
 }
 
 /// An answer that a gate refused, and that was not shown unless the contract says `deliver: early`.
@@ -57,8 +63,17 @@ mod tests {
             bytes: 2,
         };
         let state = "TASK_STATE_FAILED".to_owned();
+        let judge = JudgeAgreement { judge: "agents/j".to_owned(), agreed: 1, asked: 2, interval: None };
+        let judged = VerdictReport { task: "t-1".to_owned(), state, refusals: Vec::new(), judges: vec![judge] };
         assert_json(
-            &VerdictReport { task: "t-1".to_owned(), state, refusals: vec![refusal] },
+            &judged,
+            concat!(
+                r#"{"task":"t-1","state":"TASK_STATE_FAILED","refusals":[],"#,
+                r#""judges":[{"judge":"agents/j","agreed":1,"asked":2,"interval":null}]}"#,
+            ),
+        );
+        assert_json(
+            &VerdictReport { refusals: vec![refusal], judges: Vec::new(), ..judged },
             concat!(
                 r#"{"task":"t-1","state":"TASK_STATE_FAILED","refusals":[{"message":"m-1","attempt":2,"#,
                 r#""endedMs":1700000000000,"gate":"schema","place":"/total","rule":"/properties/total/type","#,

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use althing_communication::{Caller, CallerRule};
 use althing_discovery::TrustRelation;
-use althing_execution::CandidateList;
 use althing_protocol::{AgentId, Label, PublisherId};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -14,7 +13,7 @@ use crate::chain::Principal;
 use crate::error::OperationError;
 use crate::operation::Operation;
 use crate::params::Params;
-use crate::target::{Asker, Callee, Purpose, Target};
+use crate::target::{Asker, Callee, Purpose, Target, TargetChoice};
 
 /// Decides who may reach whom. What is not allowed is denied, and so is what cannot be decided.
 pub trait Decide: Send + Sync {
@@ -221,7 +220,7 @@ impl From<Result<(), OperationError>> for Decision {
 pub enum Judgement {
     /// It is there.
     Now(Decision),
-    /// It comes, after somebody else was asked.
+    /// It comes, after somebody else was asked. Before it is polled, nobody is asked, and no yes is used.
     Later(BoxFuture<'static, Decision>),
 }
 
@@ -243,7 +242,7 @@ impl Judgement {
 
 impl Target {
     fn found(decide: &dyn Decide, agent: AgentId) -> Target {
-        Target { relation: decide.relation(agent.publisher()), agent, candidates: CandidateList::default() }
+        Target { relation: decide.relation(agent.publisher()), agent, choice: TargetChoice::default() }
     }
 
     /// An agent that was found, if it is decided that `asker` may have it for that purpose. `callee` is what was written, which a

@@ -31,5 +31,5 @@ pub use params::Params;
 pub use redirect::Redirect;
 pub use request::{CallMetadata, CallRequest, OperationRequest, Reply};
 pub use rpc_code::RpcCode;
-pub use target::{AllowedAgents, Asker, Callee, Purpose, Target};
+pub use target::{AllowedAgents, Asker, Callee, Purpose, Target, TargetChoice};
 pub use trace::Trace;

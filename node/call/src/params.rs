@@ -1,6 +1,7 @@
 //! Checks an operation's raw JSON before a2a-lf's types parse it: limits, required members, exactly one kind
 //! of Part, and ProtoJSON's other spellings (snake-case names, enum numbers, integers as strings).
 
+use a2a::PartContent;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -117,6 +118,7 @@ fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
     let mut request = object(bytes)?;
     let message = member(&mut request, "message").ok_or_else(|| wrong("`message` is missing"))?;
     check_message(message)?;
+    let contents = take_contents(message);
     if let Some(configuration) = member(&mut request, "configuration") {
         respell(configuration);
         integers(configuration, &["historyLength"])?;
@@ -124,7 +126,23 @@ fn send(bytes: &[u8]) -> Result<a2a::SendMessageRequest, OperationError> {
             respell(push);
         }
     }
-    typed(Value::Object(request))
+    let mut request: a2a::SendMessageRequest = typed(Value::Object(request))?;
+    for (part, content) in request.message.parts.iter_mut().zip(contents) {
+        if let Some(content) = content {
+            part.content = content;
+        }
+    }
+    Ok(request)
+}
+
+/// The texts and the data of the parts, in whose places something short is left: a2a-lf copies them, and they may be a megabyte.
+fn take_contents(message: &mut Map<String, Value>) -> Vec<Option<PartContent>> {
+    let parts = message.get_mut("parts").and_then(Value::as_array_mut);
+    let content = |part: &mut Value| match part.get_mut("text") {
+        Some(Value::String(text)) => Some(PartContent::Text(std::mem::take(text))),
+        _ => part.get_mut("data").map(|data| PartContent::Data(data.take())),
+    };
+    parts.into_iter().flatten().map(content).collect()
 }
 
 /// Parameters with `id`, and optionally `historyLength`.
@@ -289,6 +307,24 @@ mod tests {
         assert_eq!(one.expect("the usual spelling"), two.expect("the other spelling"));
         let listed = list(br#"{"page_size":"7","status":2}"#).expect("numbers and strings");
         assert_eq!((listed.page_size, listed.status), (Some(7), Some(a2a::TaskState::Working)));
+    }
+
+    #[test]
+    fn parts_are_read_as_the_types_of_a2a_read_them() {
+        let parts = json!([
+            { "text": "x", "mediaType": "text/plain", "metadata": { "a": 1 } },
+            { "data": { "deep": ["y", null] }, "mediaType": "application/json", "filename": "f" },
+            { "data": null },
+            { "raw": "AAEC" },
+            { "url": "https://a.example/" },
+            { "text": "" },
+        ]);
+        let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": parts });
+        let plain: a2a::SendMessageRequest =
+            serde_json::from_value(json!({ "message": message.clone() })).expect("a request");
+        assert_eq!(sent(message), Ok(plain));
+        let number = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": 7 }] });
+        assert!(sent(number).is_err(), "a text is a text");
     }
 
     #[test]

@@ -34,6 +34,19 @@ impl OperationRequest {
         Ok(OperationRequest { operation, bytes, params })
     }
 
+    /// That a message is sent which this node put together itself: nothing of it is read again. `about` is how many bytes its JSON
+    /// has, as far as that is known.
+    ///
+    /// # Errors
+    /// `Internal`, where it has no JSON.
+    pub fn of_message(request: a2a::SendMessageRequest, about: usize) -> Result<OperationRequest, OperationError> {
+        let mut bytes = Vec::with_capacity(about);
+        let written = serde_json::to_writer(&mut bytes, &request);
+        written.map_err(|error| OperationError::internal(error.to_string()))?;
+        let params = Params::Send(Box::new(request));
+        Ok(OperationRequest { operation: Operation::SendMessage, bytes, params })
+    }
+
     /// Which operation it is.
     #[must_use]
     pub fn operation(&self) -> Operation {

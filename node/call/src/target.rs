@@ -57,8 +57,20 @@ pub struct Target {
     pub agent: AgentId,
     /// How near its publisher is to this node's owner.
     pub relation: TrustRelation,
-    /// Among which it was chosen, and why, where it was asked for by its name: for the span of its call.
-    pub candidates: CandidateList,
+    /// How it was chosen: for the span of its call.
+    pub choice: TargetChoice,
+}
+
+/// By what an agent was chosen. Among which others is found out only where somebody is told of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TargetChoice {
+    /// Its id: there was no other.
+    #[default]
+    Id,
+    /// What was written of it: a name, which others may have too, or an id.
+    Name(String),
+    /// What a task of a group needs, and these could have done.
+    Among(CandidateList),
 }
 
 /// The only agents that a user may call.
@@ -129,7 +141,7 @@ mod tests {
 
     fn target(publisher: u8, name: &str, relation: TrustRelation) -> Target {
         let agent = AgentId::new(PublisherId::from_digest([publisher; 32]), name).expect("a name");
-        Target { agent, relation, candidates: CandidateList::default() }
+        Target { agent, relation, choice: TargetChoice::default() }
     }
 
     fn had(asker: &Asker, target: &Target, purpose: Purpose) -> Result<(), String> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_call::{
-    Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply, Trace, chain,
+    Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply, TargetChoice,
+    Trace, chain,
 };
 use althing_communication::Priority;
 use althing_discovery::TrustRelation;
@@ -140,7 +141,7 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
     let to = target.agent.clone();
     if question.callee.is_some() {
         // The name that led to it tells more than its id does.
-        target.candidates = calls.candidates(&question.to, &to);
+        target.choice = TargetChoice::Name(question.to);
         await_host(calls, &to).await;
     }
     let from =

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_call::{
-    Asker, CallRequest, Callee, OperationError, OperationRequest, OutgoingRequest, Principal, Purpose, Reply, chain,
-};
+use althing_call::{Asker, CallRequest, Callee, OperationError, OutgoingRequest, Principal, Purpose, Reply, chain};
 use althing_execution::agents::WorkOffer;
 use althing_failure::{Kind, Remedy};
 use althing_protocol::{AgentId, Attributes, CallerId, PublicKey};
@@ -57,10 +55,9 @@ impl HandoffWay for Way {
         let calls = self.calls.upgrade();
         Box::pin(async move {
             let calls = calls.ok_or_else(|| OperationError::busy("this node is being stopped"))?;
-            let HandoffCall { from, to, operation, params, label, answer } = call;
+            let HandoffCall { from, to, request, label, answer } = call;
             let principals = chain::asked_by(&[Principal::Local], &from, &to);
             let principals = principals.map_err(|error| OperationError::invalid_request(error.to_string()))?;
-            let request = OperationRequest::parse(operation, params)?;
             // As where the order was taken: the owner gives the work away.
             let target = calls.target(&Asker::Owner, &Callee::Id(to), Purpose::Call).await?;
             let call = CallRequest::new(target, request, principals)

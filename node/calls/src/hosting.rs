@@ -19,6 +19,7 @@ use althing_session::{
 use althing_store::Store;
 use futures::future::BoxFuture;
 
+use crate::accepted_messages::AcceptedMessages;
 use crate::agent_versions::AgentVersions;
 use crate::elsewhere::{self, Elsewhere};
 use crate::own_tasks::OwnTasks;
@@ -244,7 +245,14 @@ impl Hosting {
             return Err(self.not_here(agent, scope, &request.params).await);
         };
         let asked = (request.operation(), MessageContent::of(&request.params));
-        let consent = self.decide_call(&hosted, caller, asked, metadata).await?;
+        let judgement = self.decide_call(&hosted, caller, asked, metadata);
+        // Before the judgement is polled, which may use a yes: what is only told again has no use for one.
+        if matches!(judgement, Judgement::Later(_))
+            && let Some(told) = Box::pin(self.accepted().told_by(&hosted, (caller, scope), &request, metadata)).await?
+        {
+            return Ok(told);
+        }
+        let consent = required(judgement.decision().await, request.operation())?;
         // Whatever is answered, with a list of nothing too: without a label it would count as a stranger's elsewhere.
         metadata.answer.add_label(self.tasks().data_label(&hosted.agent).map(Label::of_trusted));
         if let (Params::Send(request), Some(elsewhere)) = (&request.params, self.shared.elsewhere.get()) {
@@ -285,6 +293,11 @@ impl Hosting {
         moved.unwrap_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))
     }
 
+    /// What knows the messages that agents here accepted before.
+    pub(crate) fn accepted(&self) -> AcceptedMessages<'_> {
+        AcceptedMessages { choice: self.choice(), decide: self.decide() }
+    }
+
     /// What says which version of an agent answers.
     fn choice(&self) -> VersionChoice<'_> {
         let Shared { tasks, agents, versions, .. } = &*self.shared;
@@ -300,49 +313,32 @@ impl Hosting {
         (operation, request): (Operation, &mut a2a::SendMessageRequest),
         metadata: &CallMetadata,
     ) -> Result<(HostedAgent, Option<Consent>), OperationError> {
-        let group = metadata.rights.lease.as_ref().map(|lease| lease.name().0);
-        let Some(version) = self.choice().for_message(&stable, scope, &mut request.message, group).await else {
+        let lease = metadata.rights.lease.as_ref();
+        let Some(version) = self.choice().for_message(&stable, scope, &mut request.message, lease).await else {
             return Ok((stable, None));
         };
         let consent = match version.callers == stable.callers {
             true => None,
             false => {
                 let asked = (operation, Some(MessageContent::of_request(request)));
-                self.decide_call(&version, caller, asked, metadata).await?
+                required(self.decide_call(&version, caller, asked, metadata).decision().await, operation)?
             }
         };
         metadata.answer.add_label(self.tasks().data_label(&version.agent).map(Label::of_trusted));
         Ok((version, consent))
     }
 
-    /// Decides on one operation; gives what must be consented to first, of a message. Nothing else can wait for that.
-    async fn decide_call(
+    /// Decides on one operation.
+    fn decide_call(
         &self,
         hosted: &HostedAgent,
         caller: &Caller,
         (operation, content): (Operation, Option<MessageContent<'_>>),
         metadata: &CallMetadata,
-    ) -> Result<Option<Consent>, OperationError> {
+    ) -> Judgement {
         let service = Service::Call { agent: hosted.id(), callers: &hosted.callers, operation };
         let (principals, label) = (&metadata.principals, metadata.attributes.label);
-        let asked = IncomingRequest { service, caller, principals, label, content };
-        let judgement = self.shared.decide.decide_incoming(&asked);
-        match judgement.decision().await {
-            Decision::Ask(consent) if operation.is_message() => Ok(Some(consent)),
-            decision => decision.allowed().map(|()| None),
-        }
-    }
-
-    /// Whether a message of that id, which `caller` sent an agent here on behalf of these principals, began a task.
-    pub(crate) fn has_begun(
-        &self,
-        caller: &Caller,
-        agent: &AgentId,
-        principals: &[Principal],
-        message_id: &str,
-    ) -> bool {
-        let scope = Scope::of_call(caller.id(), principals);
-        self.agents().stable(agent).is_some_and(|hosted| self.tasks().has_begun(&hosted, scope, message_id))
+        self.shared.decide.decide_incoming(&IncomingRequest { service, caller, principals, label, content })
     }
 
     /// Goes on with turns that are for tasks of groups as these say.
@@ -431,5 +427,13 @@ impl Hosting {
 
     fn agents(&self) -> &AgentVersions {
         &self.shared.agents
+    }
+}
+
+/// What must be consented to first, of a message. Nothing else can wait for that.
+fn required(decision: Decision, operation: Operation) -> Result<Option<Consent>, OperationError> {
+    match decision {
+        Decision::Ask(consent) if operation.is_message() => Ok(Some(consent)),
+        decision => decision.allowed().map(|()| None),
     }
 }

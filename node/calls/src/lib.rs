@@ -9,6 +9,7 @@
 //!
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
+mod accepted_messages;
 mod agent_caller;
 mod agent_versions;
 mod by_contract;
@@ -31,7 +32,7 @@ pub use agent_caller::AgentCaller;
 pub use althing_call::{
     AllowedAgents, Asker, CallMetadata, CallRequest, Callee, Consent, Decide, Decision, IncomingRequest, Judgement,
     Operation, OperationError, OperationRequest, OutgoingRequest, Principal, Purpose, Redirect, Refusal, Reply,
-    RpcCode, Service, Target, Trace, is_user_name,
+    RpcCode, Service, Target, TargetChoice, Trace, is_user_name,
 };
 pub use althing_communication::Priority;
 pub use althing_discovery::Among;

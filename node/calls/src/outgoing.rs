@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use althing_call::{
-    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, chain, traced,
+    Asker, CallRequest, Callee, Judgement, Operation, OperationError, Params, Purpose, Reply, Target, chain, traced,
 };
 use althing_communication::{Caller, Communication, WallClock};
 use althing_discovery::{Among, Discovery, TrustRelation};
@@ -33,7 +33,7 @@ use crate::elsewhere::Elsewhere;
 use crate::hosting::Hosting;
 use crate::lists;
 use crate::machine::redirects::{RedirectError, Redirects};
-use crate::target::Finder;
+use crate::target::{Finder, permitted};
 
 /// The calling side.
 #[derive(Clone)]
@@ -114,11 +114,6 @@ impl Calls {
         self.shared.finder.target(asker, callee, purpose).await
     }
 
-    /// The agents that a name could have meant, with why it means that one; none where it is no name but an id.
-    pub(crate) fn candidates(&self, text: &str, chosen: &AgentId) -> CandidateList {
-        self.shared.finder.candidates(text, chosen)
-    }
-
     /// Whether `asker` may have an agent that is known already, for that purpose: for lists, which wait for no decision.
     #[must_use]
     pub fn allows(&self, asker: &Asker, agent: &AgentId, purpose: Purpose) -> bool {
@@ -153,7 +148,8 @@ impl Calls {
     /// Whether an agent that is hosted here began a task by a message of that id, which this node sent it on behalf of `asker`.
     #[must_use]
     pub fn has_begun(&self, agent: &AgentId, asker: CallerId, message_id: &str) -> bool {
-        self.shared.hosting.has_begun(&self.shared.me, agent, &[chain::Principal::Caller(asker)], message_id)
+        let accepted = self.shared.hosting.accepted();
+        accepted.has_begun(&self.shared.me, agent, &[chain::Principal::Caller(asker)], message_id)
     }
 
     /// From now on turns that are for tasks of groups go on, where their node ended, as these say. The first one stays.
@@ -266,16 +262,26 @@ impl Calls {
         let agent = request.target.agent.clone();
         let span = tracing::Span::current();
         span.record("agent", tracing::field::display(&agent));
-        request.target.candidates.record(&span, "althing.agent.candidates");
         let call = Call { agent, request };
         let (shared, operation) = (&self.shared, call.request.operation());
+        let chosen_among = || shared.finder.candidates(&call.request.target);
+        CandidateList::record(&span, "althing.agent.candidates", chosen_among);
         if operation == Operation::ExtendedCard {
             return Err(OperationError::no_extended_card());
         }
         let mut hosts = self.hosts(&call).await;
         let known = hosts.clone();
         if operation.is_message() {
-            hosts = match shared.finder.permitted(&call.agent, hosts, &call.request).await {
+            let judged = shared.finder.judged(&call.agent, hosts, &call.request);
+            let is_here = |(host, judgement): &(PublicKey, Judgement)| {
+                *host == shared.me.node && matches!(judgement, Judgement::Later(_))
+            };
+            let may_be_asked = judged.iter().any(is_here);
+            // What an agent here accepted before is told again: nothing leaves for it, and no yes is used.
+            if may_be_asked && let Some(told) = Box::pin(self.told_again(&call)).await? {
+                return Ok(told);
+            }
+            hosts = match permitted(judged).await {
                 Ok(permitted) => permitted,
                 Err(refused) => {
                     HostVerdicts::of(&known, &[]).record();
@@ -310,6 +316,13 @@ impl Calls {
                 shared.finder.unknown([call.agent.clone()].into_iter(), why).await
             }
         })
+    }
+
+    /// The answer to a message that an agent here accepted before; none to another one.
+    async fn told_again(&self, call: &Call) -> Result<Option<Reply>, OperationError> {
+        let Shared { hosting, me, .. } = &*self.shared;
+        let CallRequest { request, metadata, .. } = &call.request;
+        hosting.accepted().told_again(me, &call.agent, request, metadata).await
     }
 
     /// The answer to a call that is refused: a task that rests, where somebody can consent.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use althing_call::{
     Asker, CallRequest, Callee, Decide, Judgement, MessageContent, OperationError, OutgoingRequest, Principal, Purpose,
-    Refusal, Target,
+    Refusal, Target, TargetChoice,
 };
 use althing_discovery::{Among, Discovery, FindError, TrustRelation};
 use althing_execution::CandidateList;
@@ -55,17 +55,20 @@ impl Finder {
         };
         let mut target = Target::decided(self.decide.as_ref(), agent, (asker, callee), purpose).await?;
         if let (Callee::Named(text, _), Purpose::Call) = (callee, purpose) {
-            target.candidates = self.candidates(text, &target.agent);
+            target.choice = TargetChoice::Name(text.clone());
         }
         Ok(target)
     }
 
-    /// The agents that a name could have meant, with why it means that one; none where it is no name but an id.
-    pub fn candidates(&self, text: &str, chosen: &AgentId) -> CandidateList {
-        if text.parse::<AgentId>().is_ok() {
-            return CandidateList::default();
+    /// The agents among which one was chosen, with why it was that one; none where it was asked for by its id.
+    pub fn candidates(&self, target: &Target) -> CandidateList {
+        match &target.choice {
+            TargetChoice::Name(text) if text.parse::<AgentId>().is_err() => {
+                candidates(self.discovery.namesakes(text), &target.agent, |publisher| self.relation(publisher))
+            }
+            TargetChoice::Name(_) | TargetChoice::Id => CandidateList::default(),
+            TargetChoice::Among(list) => list.clone(),
         }
-        candidates(self.discovery.namesakes(text), chosen, |publisher| self.relation(publisher))
     }
 
     /// Whether `asker` may have an agent that is known already, as far as that is decided at once: for lists.
@@ -121,19 +124,12 @@ impl Finder {
         hosts: Vec<PublicKey>,
         request: &CallRequest,
     ) -> Result<Vec<PublicKey>, OperationError> {
-        let mut permitted = Vec::with_capacity(hosts.len());
-        let mut denied = None;
-        for host in hosts {
-            match self.judge_host(agent, host, request).decision().await.allowed() {
-                Ok(()) => permitted.push(host),
-                // What somebody can consent to says more than what stays denied.
-                Err(why) => denied = denied.filter(needs_consent).or(Some(why)),
-            }
-        }
-        match denied {
-            Some(why) if permitted.is_empty() => Err(why),
-            _ => Ok(permitted),
-        }
+        permitted(self.judged(agent, hosts, request)).await
+    }
+
+    /// What is judged of a message to each of these hosts.
+    pub fn judged(&self, agent: &AgentId, hosts: Vec<PublicKey>, request: &CallRequest) -> Vec<(PublicKey, Judgement)> {
+        hosts.into_iter().map(|host| (host, self.judge_host(agent, host, request))).collect()
     }
 
     /// Whether a message may be sent to that host.
@@ -145,6 +141,23 @@ impl Finder {
         let is_again = matches!(principals.last(), Some(Principal::Agent(_)));
         let content = MessageContent::of(&request.request.params).map(|content| MessageContent { is_again, ..content });
         self.decide.decide(&OutgoingRequest::Message { agent, version, principals, label, content })
+    }
+}
+
+/// The hosts to which a message may be sent, of those that were judged; an error if there are only others.
+pub(crate) async fn permitted(judged: Vec<(PublicKey, Judgement)>) -> Result<Vec<PublicKey>, OperationError> {
+    let mut permitted = Vec::with_capacity(judged.len());
+    let mut denied = None;
+    for (host, judgement) in judged {
+        match judgement.decision().await.allowed() {
+            Ok(()) => permitted.push(host),
+            // What somebody can consent to says more than what stays denied.
+            Err(why) => denied = denied.filter(needs_consent).or(Some(why)),
+        }
+    }
+    match denied {
+        Some(why) if permitted.is_empty() => Err(why),
+        _ => Ok(permitted),
     }
 }
 

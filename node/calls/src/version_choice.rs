@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use althing_call::Params;
+use althing_execution::lease::Lease;
 use althing_protocol::AgentId;
 use althing_session::{HostedAgent, Scope, TaskService, is_handoff};
 
@@ -31,14 +32,14 @@ impl VersionChoice<'_> {
         Some(of_task.filter(may_answer).unwrap_or(stable))
     }
 
-    /// The version beside the stable one that answers a message, for a task of that group if it is for one; none where the stable
-    /// one does. A message that begins a conversation names it from then on.
+    /// The version beside the stable one that answers a message, for the group's task of that lease if it is for one; none where the
+    /// stable one does. A message that begins a conversation names it from then on.
     pub async fn for_message(
         &self,
         stable: &HostedAgent,
         scope: Scope,
         message: &mut a2a::Message,
-        group: Option<&str>,
+        lease: Option<&Lease>,
     ) -> Option<HostedAgent> {
         let versions = self.versions.filter(|versions| versions.divides(stable.id()))?;
         let is_new = message.task_id.is_none() && !is_handoff(message);
@@ -51,8 +52,9 @@ impl VersionChoice<'_> {
         let is_known = message.context_id.as_ref().is_some_and(has_context);
         let begin = || conversation_of(stable.id(), &written, &message.message_id);
         let context = message.context_id.clone().unwrap_or_else(begin);
-        let (agent, message_id) = (stable.id(), message.message_id.as_str());
-        let call = NewCall { agent, caller: &written, context: &context, message: message_id, is_known, group };
+        let (agent, caller, message_id) = (stable.id(), written.as_str(), message.message_id.as_str());
+        let (group, channel) = (lease.map(|lease| lease.name().0), lease.and_then(Lease::channel));
+        let call = NewCall { agent, caller, context: &context, message: message_id, is_known, group, channel };
         let version = versions.route(&call).await;
         message.context_id = Some(context);
         let version = version.and_then(|version| self.agents.version(stable.id(), &version));

@@ -20,6 +20,8 @@ pub struct NewCall<'a> {
     pub is_known: bool,
     /// The group whose work it is, by its id, if it is for a task of one: as this node's part in that group says, and nobody else.
     pub group: Option<&'a str>,
+    /// The channel of that group by which the task came, if it has one: likewise.
+    pub channel: Option<&'a str>,
 }
 
 /// Says which of several versions of an agent answers.

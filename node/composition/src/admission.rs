@@ -48,7 +48,7 @@ async fn admit_file(
     (id, file): (&AgentId, &AgentFile),
     group: Option<&str>,
 ) -> Result<(), PolicyRefusal> {
-    let installed = revocations.installed().remove(&file.name);
+    let installed = revocations.installed_row(&file.name);
     let release = installed.and_then(|row| row.agent.parse::<AgentId>().ok());
     let publisher = release.as_ref().unwrap_or(id).publisher().to_string();
     let agent = AddedAgent {

@@ -16,7 +16,7 @@ use althing_failure::Kind;
 use althing_governance::{Governance, end_questions_of};
 use althing_protocol::AgentId;
 use althing_protocol::object::{OrderSubject, OrderWord};
-use althing_store::Store;
+use althing_store::{Store, WriteError};
 use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
 
 use crate::admission::{admit_added, admit_replaced};
@@ -481,7 +481,7 @@ fn note_end(events: &Events, name: &str, ran: bool) {
 /// Whether an agent was installed from a release that its publisher revoked.
 #[must_use]
 pub fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
-    agents.revocations.installed().contains_key(&added.file.name)
+    agents.revocations.installed_row(&added.file.name).is_some()
         && matches!(agents.versions.check_standing(added), Err(NodeError::Revoked(_)))
 }
 
@@ -495,14 +495,24 @@ pub fn is_stopped_by_owner(agents: &Agents, added: &StoredAgent) -> bool {
 /// Stops the agents that their owner stopped, and those whose releases their publishers revoked; they stay added, and say why they do
 /// not run. One that may run again is started with those that failed.
 pub async fn end_revoked(agents: &Agents) {
+    if let Err(error) = end_stopped(agents).await {
+        tracing::error!(%error, "questions about agents that are stopped could not be ended");
+    }
+}
+
+/// The same, for who tells what became of the questions to people.
+///
+/// # Errors
+/// [`WriteError`]: the agents are stopped, and what people were asked about them waits on.
+pub async fn end_stopped(agents: &Agents) -> Result<(), WriteError> {
     stop_revoked(agents).await;
     // Nobody waits for what people would answer; a turn that rests hears so once its agent runs again.
     let is_stopped = |agent: &AgentId| agents.versions().is_stopped(agent);
-    match end_questions_of(&agents.governance, is_stopped).await {
-        Ok(0) => {}
-        Ok(questions) => tracing::info!(questions, "questions about agents that are stopped are over"),
-        Err(error) => tracing::error!(%error, "questions about agents that are stopped could not be ended"),
+    let questions = end_questions_of(&agents.governance, is_stopped).await?;
+    if questions > 0 {
+        tracing::info!(questions, "questions about agents that are stopped are over");
     }
+    Ok(())
 }
 
 async fn stop_revoked(agents: &Agents) {

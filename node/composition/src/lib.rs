@@ -47,7 +47,7 @@ pub use althing_communication::{Passed, Tapped, Taps};
 pub use althing_governance::{Act, Gates, Governance, NodeProfile, admit_by, ask_grants};
 
 pub use agent_starts::AgentStarts;
-pub use agents::{Agents, agent_statuses, end_revoked, is_revoked_install, is_stopped_by_owner};
+pub use agents::{Agents, agent_statuses, end_revoked, end_stopped, is_revoked_install, is_stopped_by_owner};
 pub use assemble::{Execution, LanPort, MakeDecide, Ports};
 pub use bindings::{Bindings, SealedBinding};
 pub use blocking::run_blocking;

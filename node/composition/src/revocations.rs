@@ -3,7 +3,7 @@
 mod error;
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
@@ -82,6 +82,24 @@ impl Revocations {
     #[must_use]
     pub fn installed(&self) -> BTreeMap<String, InstalledRow> {
         self.known.read().expect("no holder panics").installed.clone()
+    }
+
+    /// The names here of the agents that were installed.
+    ///
+    /// # Panics
+    /// If another holder panicked, as everywhere here.
+    #[must_use]
+    pub fn installed_names(&self) -> BTreeSet<String> {
+        self.known.read().expect("no holder panics").installed.keys().cloned().collect()
+    }
+
+    /// From which release the agent of that name was installed; none where it was not.
+    ///
+    /// # Panics
+    /// If another holder panicked, as everywhere here.
+    #[must_use]
+    pub fn installed_row(&self, name: &str) -> Option<InstalledRow> {
+        self.known.read().expect("no holder panics").installed.get(name).cloned()
     }
 
     /// The workflows that were installed.
@@ -255,6 +273,9 @@ mod tests {
             ..InstalledRow::default()
         };
         revocations.set_installed("copy", Some(installed.clone())).await.expect("it is written");
+        let names = revocations.installed_names();
+        assert!(names.iter().eq(["copy"]), "{names:?}");
+        assert_eq!(["copy", "echo"].map(|name| revocations.installed_row(name)), [Some(installed.clone()), None]);
         assert!(revocations.add(&agent(1), &one_more, row()).await.expect("there is room for what runs here"));
         let review = AgentId::new(PublisherId::from_digest([1; 32]), "review").expect("an id");
         assert!(!revocations.add(&review, &version(0), row()).await.expect("it is left out"));

@@ -144,6 +144,13 @@ fn table() -> Vec<Served> {
     of(about::open(), false).chain(of(guarded(), true)).collect()
 }
 
+/// Whether paths of a gateway begin with that segment.
+#[must_use]
+pub fn is_own_path(first: &str) -> bool {
+    let begins = |served: &Served| served.route.path.split('/').nth(1) == Some(first);
+    !first.is_empty() && (first == althing_grpc::SERVICE || table().iter().any(begins))
+}
+
 /// Gives the layers of the node as YAML.
 pub type TellLayers = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
 
@@ -255,6 +262,16 @@ mod tests {
             ("/.well-known/oauth-protected-resource/mcp", None),
         ] {
             assert_eq!(of(uri).as_deref(), without, "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_paths_begin_with_is_known_of_each_face() {
+        for own in [".well-known", "a2a", "agents", "lf.a2a.v1.A2AService", "llms.txt", "mcp", "osi.yaml"] {
+            assert!(is_own_path(own), "{own}");
+        }
+        for free in ["", "mesh", "mcpx", "{agent}"] {
+            assert!(!is_own_path(free), "{free}");
         }
     }
 

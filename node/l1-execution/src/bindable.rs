@@ -9,7 +9,7 @@ use althing_protocol::{digest, hex};
 use althing_store::file::read_bytes;
 use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
 
-use crate::binding::{Bound, Unmet, Why, pinnable};
+use crate::binding::{Bound, OfferedModel, Unmet, Why, pinnable};
 use crate::candidates::CandidateList;
 use crate::definition::hash;
 use crate::start_error::StartError;
@@ -33,6 +33,30 @@ pub(crate) fn offer(endpoint: &ModelEndpoint) -> Model {
         clearance: endpoint.clearance,
         digest: hash(endpoint),
     }
+}
+
+/// The same, with its tier.
+pub(crate) fn offered(endpoint: &ModelEndpoint) -> OfferedModel {
+    OfferedModel { model: offer(endpoint), tier: endpoint.tier }
+}
+
+/// The models that an agent may be bound to: those of its file and of the node.
+pub(crate) fn offers<'a>(file: &'a AgentFile, of_node: &'a [ModelEndpoint]) -> impl Iterator<Item = &'a ModelEndpoint> {
+    let (of_file, of_node): (&[_], _) = match &file.runtime {
+        RuntimeSpec::Model { endpoints, .. } => (endpoints, of_node),
+        _ => (&[], &[]),
+    };
+    of_file.iter().chain(of_node)
+}
+
+/// What an agent file runs on, with the bound endpoints, in their order.
+pub(crate) fn chosen(file: &AgentFile, of_node: &[ModelEndpoint], bound: &Bound) -> RuntimeSpec {
+    let mut runtime = file.runtime.clone();
+    if let RuntimeSpec::Model { endpoints, .. } = &mut runtime {
+        let of = |model: &Model| offers(file, of_node).find(|endpoint| offer(endpoint) == *model).cloned();
+        *endpoints = bound.manifest.models.iter().filter_map(of).collect();
+    }
+    runtime
 }
 
 /// What an agent file runs on, with a digest of it.
@@ -68,14 +92,16 @@ pub struct Binding {
     pub bound: Arc<Bound>,
     /// What it could have been bound to, and why it was or was not, as a span says it; nothing where it could be bound to nothing.
     pub candidates: Option<Arc<str>>,
+    /// The models that were offered, those too that are above the highest tier of its contract.
+    pub(crate) offers: Arc<[OfferedModel]>,
 }
 
 impl Binding {
-    pub(crate) fn new(bound: Bound) -> Binding {
+    pub(crate) fn new(bound: Bound, offers: Vec<OfferedModel>) -> Binding {
         let hash = hex(&bound.manifest.hash());
         let candidates = candidates(&bound);
         let candidates = (!candidates.is_empty()).then(|| candidates.text().into());
-        Binding { hash: hash.into(), bound: Arc::new(bound), candidates }
+        Binding { hash: hash.into(), bound: Arc::new(bound), candidates, offers: offers.into() }
     }
 }
 

@@ -60,10 +60,14 @@ impl CandidateList {
         Value::Array(all).to_string()
     }
 
-    /// Says them in that attribute of a span, where the span is told at all.
-    pub fn record(&self, span: &Span, attribute: &str) {
-        if !self.is_empty() && !span.is_disabled() {
-            span.record(attribute, self.text().as_str());
+    /// Says those of a list in that attribute of a span. The list is made only where the span is told at all.
+    pub fn record(span: &Span, attribute: &str, list: impl FnOnce() -> CandidateList) {
+        if span.is_disabled() {
+            return;
+        }
+        let list = list();
+        if !list.is_empty() {
+            span.record(attribute, list.text().as_str());
         }
     }
 }
@@ -98,6 +102,11 @@ mod tests {
         list.add(&"urn:b", None, "left out".to_owned());
         let told = r#"[{"id":"urn:a","score":0.875,"why":"chosen"},{"id":"urn:b","why":"left out"}]"#;
         assert_eq!(list.text(), told);
+    }
+
+    #[test]
+    fn for_a_span_that_nobody_is_told_of_no_list_is_made() {
+        CandidateList::record(&Span::none(), "althing.agent.candidates", || panic!("nobody reads it"));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use althing_protocol::AgentRef;
 use althing_protocol::binding::Model;
 use althing_td::{Effect, ToolTerms};
 
-use crate::bindable::offer;
+use crate::bindable::offered;
+use crate::binding::OfferedModel;
 use crate::definition::Unfit;
 use crate::host::Host;
 use crate::tiers;
@@ -31,6 +32,17 @@ pub struct CatalogueTool {
     pub why: Option<String>,
 }
 
+/// A model that agents may be bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueModel {
+    /// As it is offered.
+    pub model: Model,
+    /// How much care it needs, 0 to 9.
+    pub tier: u8,
+    /// Whether somebody wrote that tier.
+    pub tier_written: bool,
+}
+
 /// The tools of the agents that run on a host, as their servers listed them last, and those that they are bound to.
 #[must_use]
 pub fn catalogue_tools(host: &Host) -> Vec<CatalogueTool> {
@@ -43,13 +55,22 @@ pub fn catalogue_tools(host: &Host) -> Vec<CatalogueTool> {
 
 /// The models that the agents of a host may be bound to: those of the node, and those of agent files.
 #[must_use]
-pub fn catalogue_models(host: &Host) -> Vec<Model> {
-    let of_node = host.ports.models.iter().map(offer);
+pub fn catalogue_models(host: &Host) -> Vec<CatalogueModel> {
+    let of_node = host.ports.models.iter().map(offered);
     let of_agents = host.turns().into_keys().filter_map(|agent| host.binding(&agent));
-    let of_agents = of_agents.flat_map(|binding| binding.bound.manifest.candidates.models.clone());
-    let all: BTreeMap<(String, String), Model> =
-        of_node.chain(of_agents).map(|model| ((model.name.clone(), model.digest.clone()), model)).collect();
-    all.into_values().collect()
+    of_models(of_node.chain(of_agents.flat_map(|binding| binding.offers.to_vec())))
+}
+
+/// Each of these models once, by name.
+fn of_models(offers: impl Iterator<Item = OfferedModel>) -> Vec<CatalogueModel> {
+    let all: BTreeMap<(String, String), OfferedModel> =
+        offers.map(|offer| ((offer.model.name.clone(), offer.model.digest.clone()), offer)).collect();
+    let told = |OfferedModel { model, tier }| CatalogueModel {
+        model,
+        tier: tiers::of_model(tier),
+        tier_written: tier.is_some(),
+    };
+    all.into_values().map(told).collect()
 }
 
 fn of_tools(agent: &AgentRef, tools: &Tools, most: Option<u8>) -> Vec<CatalogueTool> {
@@ -82,6 +103,7 @@ fn of_tools(agent: &AgentRef, tools: &Tools, most: Option<u8>) -> Vec<CatalogueT
 mod tests {
     use std::sync::Arc;
 
+    use althing_td::ModelEndpoint;
     use futures::future::BoxFuture;
     use serde_json::{Value, json};
 
@@ -110,6 +132,17 @@ mod tests {
         fn stop(&self) -> BoxFuture<'_, ()> {
             Box::pin(async {})
         }
+    }
+
+    #[test]
+    fn every_model_is_told_once_with_its_tier() {
+        let endpoint = |model: &str, tier| ModelEndpoint { model: model.to_owned(), tier, ..ModelEndpoint::default() };
+        let offers = [endpoint("small", Some(3)), endpoint("large", None), endpoint("small", Some(3))];
+        let told: Vec<(String, u8, bool)> = of_models(offers.iter().map(offered))
+            .into_iter()
+            .map(|told| (told.model.name, told.tier, told.tier_written))
+            .collect();
+        assert_eq!(told, [("large".to_owned(), 9, false), ("small".to_owned(), 3, true)]);
     }
 
     #[tokio::test]

@@ -36,6 +36,9 @@ pub struct Step<'a> {
     /// Decides whether it may be made; none for a step that needs no decision of its own. The journal awaits it only where it has
     /// no row of the step, and before it writes one.
     pub gate: Option<BoxFuture<'a, GateVerdict>>,
+    /// What may be done while an intent is written, since it changes nothing outside, and is awaited with that: on the disk alone the
+    /// call would wait longer. A journal that writes no intent does not begin it, and whoever makes the call does it then.
+    pub meanwhile: Option<BoxFuture<'a, ()>>,
 }
 
 impl Step<'_> {

@@ -41,6 +41,7 @@ pub struct Lease {
     name: Arc<TaskName>,
     token: u64,
     highest: Arc<watch::Sender<u64>>,
+    channel: Option<Arc<str>>,
 }
 
 impl PartialEq for Lease {
@@ -80,6 +81,18 @@ impl Lease {
     #[must_use]
     pub fn name(&self) -> (&str, &str) {
         (&self.name.0, &self.name.1)
+    }
+
+    /// The same, for a task that came by this channel of its group.
+    #[must_use]
+    pub fn by_channel(self, channel: Option<&str>) -> Lease {
+        Lease { channel: channel.map(Arc::from), ..self }
+    }
+
+    /// The channel of the group by which the task came, if its submitter named one.
+    #[must_use]
+    pub fn channel(&self) -> Option<&str> {
+        self.channel.as_deref()
     }
 
     /// The fencing token of this attempt.
@@ -149,7 +162,7 @@ impl Leases {
             is_later
         });
         known.bound();
-        Lease { name, token, highest }
+        Lease { name, token, highest, channel: None }
     }
 
     /// Attempts by lower tokens are superseded: the task was taken from this node.
@@ -210,6 +223,8 @@ mod tests {
         assert_eq!(leases.begin("another", "t", 1).check(), Ok(()));
         leases.supersede("g", "t", 8);
         assert!(second.check().is_err());
+        let by_web = second.clone().by_channel(Some("web"));
+        assert_eq!((by_web.channel(), second.channel(), by_web.check()), (Some("web"), None, second.check()));
         let told = json!({ "group": "g", "task": "t", "token": 7, "idempotencyKey": "t" });
         assert_eq!(second.to_json(), told);
     }

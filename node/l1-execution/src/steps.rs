@@ -3,7 +3,7 @@
 pub(crate) mod change;
 mod checkpoint;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use althing_protocol::hex;
 use althing_store::Batch;
@@ -78,7 +78,18 @@ impl Tools {
             None => Box::pin(self.decisions().rule(call)),
         };
         let effect = effect_now(self, name).await;
-        let step = Step { kind: call.kind, name, arguments, effect, callee, gate: Some(gate) };
+        let listing = Mutex::new(None);
+        let meanwhile = match effect {
+            Effect::Keyed | Effect::Final => {
+                let list: BoxFuture<'_, ()> = Box::pin(async {
+                    let listed = self.list_before_call(name).await;
+                    *listing.lock().unwrap_or_else(PoisonError::into_inner) = listed;
+                });
+                Some(list)
+            }
+            Effect::None | Effect::Repeatable => None,
+        };
+        let step = Step { kind: call.kind, name, arguments, effect, callee, gate: Some(gate), meanwhile };
         let (intent, permit) = match journal.step(step).await? {
             NextStep::Go(intent, permit) => (intent, permit),
             NextStep::Denied(denied) => return Err(denied.into()),
@@ -93,7 +104,8 @@ impl Tools {
                 return Ok(result);
             }
         };
-        let made = CALL.scope(intent.clone(), self.bounded(name, arguments, record)).await;
+        let listed = listing.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let made = CALL.scope(intent.clone(), self.bounded(name, arguments, listed, record)).await;
         end(self.decisions(), journal, call, (intent, permit), made).await
     }
 }

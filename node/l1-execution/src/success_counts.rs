@@ -10,7 +10,10 @@ pub enum TurnSuccess {
     /// It completed, and no gate judged its answer.
     Claimed,
     /// It failed: by its own word, by a gate's, or in silence.
-    Failed,
+    Failed {
+        /// Whether its contract has gates, which judge what does not fail.
+        is_judged: bool,
+    },
 }
 
 /// The turns of one version of an agent, since it was added.
@@ -19,6 +22,8 @@ pub(crate) struct SuccessCounts {
     verified: AtomicU64,
     claimed: AtomicU64,
     failed: AtomicU64,
+    /// Of those that failed, the ones of a contract with gates.
+    failed_judged: AtomicU64,
 }
 
 impl SuccessCounts {
@@ -27,7 +32,10 @@ impl SuccessCounts {
         let count = match success {
             TurnSuccess::Verified => &self.verified,
             TurnSuccess::Claimed => &self.claimed,
-            TurnSuccess::Failed => &self.failed,
+            TurnSuccess::Failed { is_judged } => {
+                self.failed_judged.fetch_add(u64::from(is_judged), Ordering::Relaxed);
+                &self.failed
+            }
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -35,7 +43,12 @@ impl SuccessCounts {
     /// The counts as they are.
     pub fn record(&self) -> SuccessRecord {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        SuccessRecord { verified: read(&self.verified), claimed: read(&self.claimed), failed: read(&self.failed) }
+        SuccessRecord {
+            verified: read(&self.verified),
+            claimed: read(&self.claimed),
+            failed: read(&self.failed),
+            failed_judged: read(&self.failed_judged),
+        }
     }
 }
 
@@ -45,6 +58,7 @@ pub(crate) struct SuccessRecord {
     verified: u64,
     claimed: u64,
     failed: u64,
+    failed_judged: u64,
 }
 
 /// The share of turns that went well.
@@ -52,7 +66,8 @@ pub(crate) struct SuccessRecord {
 pub struct SuccessRate {
     /// Whole percents, rounded down: all of them only where nothing failed.
     pub percent: u8,
-    /// Whether it is known from verdicts alone, and from failures, and not from what the agent says.
+    /// Whether verdicts were given, and nothing of it is what the agent says of itself: failures alone are no measure of one without
+    /// gates, which would be taken for good as soon as it says so.
     pub is_measured: bool,
 }
 
@@ -63,6 +78,7 @@ impl SuccessRecord {
             verified: self.verified + other.verified,
             claimed: self.claimed + other.claimed,
             failed: self.failed + other.failed,
+            failed_judged: self.failed_judged + other.failed_judged,
         }
     }
 
@@ -70,7 +86,8 @@ impl SuccessRecord {
     pub fn rate(self) -> Option<SuccessRate> {
         let well = self.verified + self.claimed;
         let percent = (well * 100).checked_div(well + self.failed)?;
-        Some(SuccessRate { percent: u8::try_from(percent).unwrap_or(100), is_measured: self.claimed == 0 })
+        let is_measured = self.claimed == 0 && self.verified + self.failed_judged > 0;
+        Some(SuccessRate { percent: u8::try_from(percent).unwrap_or(100), is_measured })
     }
 }
 
@@ -85,14 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_measured_where_nothing_of_it_is_the_agents_word() {
-        use TurnSuccess::{Claimed, Failed, Verified};
+    fn a_rate_is_measured_where_verdicts_were_given_and_nothing_of_it_is_the_agents_word() {
+        use TurnSuccess::{Claimed, Verified};
+        let [unjudged, judged] = [false, true].map(|is_judged| TurnSuccess::Failed { is_judged });
         assert_eq!(rate(&[]), None);
-        assert_eq!(rate(&[Verified, Verified, Failed]), Some((66, true)));
+        assert_eq!(rate(&[Verified, Verified, judged]), Some((66, true)));
         assert_eq!(rate(&[Claimed, Claimed]), Some((100, false)));
-        assert_eq!(rate(&[Claimed, Verified, Failed, Failed]), Some((50, false)), "a part of it is its word");
-        assert_eq!(rate(&[Failed]), Some((0, true)));
-        assert_eq!(rate(&[&[Failed][..], &[Verified; 999]].concat()), Some((99, true)), "not all went well");
+        assert_eq!(rate(&[Claimed, Verified, judged, judged]), Some((50, false)), "a part of it is its word");
+        assert_eq!(rate(&[judged]), Some((0, true)));
+        assert_eq!(rate(&[unjudged, unjudged]), Some((0, false)), "no gate judged it");
+        assert_eq!(rate(&[unjudged, Verified]), Some((50, true)), "of a version without gates, and one with them");
+        assert_eq!(rate(&[&[judged][..], &[Verified; 999]].concat()), Some((99, true)), "not all went well");
     }
 
     #[test]
@@ -102,7 +122,9 @@ mod tests {
             counts.count(turn);
             counts.record()
         };
-        let both = of(TurnSuccess::Verified).and(of(TurnSuccess::Failed));
+        let failed = || of(TurnSuccess::Failed { is_judged: true });
+        let both = of(TurnSuccess::Verified).and(failed());
         assert_eq!(both.rate(), Some(SuccessRate { percent: 50, is_measured: true }));
+        assert_eq!(failed().and(failed()).rate(), Some(SuccessRate { percent: 0, is_measured: true }));
     }
 }

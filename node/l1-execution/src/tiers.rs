@@ -1,12 +1,12 @@
-//! Tiers of tools at binding: what is above the highest tier of a contract is not bound, and a capability that names nothing
-//! else is refused. Pure.
+//! Tiers of tools and models at binding: what is above the highest tier of a contract is not bound, and where nothing else is left
+//! for a capability, or as a model, the agent is refused. Pure.
 
 use althing_protocol::Contract;
-use althing_protocol::binding::Tool;
+use althing_protocol::binding::{Model, Tool};
 use althing_protocol::contract::covers;
 use althing_td::ToolTerms;
 
-use crate::binding::{Unmet, Why};
+use crate::binding::{OfferedModel, Unmet, Why, shown};
 use crate::{memory, note_server};
 
 /// Servers of the node itself whose tools neither leave it nor do anything outside: they have no tier.
@@ -54,6 +54,46 @@ pub(crate) fn within(
     Ok((within, others))
 }
 
+/// The models that a contract allows up to its highest tier, and why the others among those offered are left out.
+///
+/// # Errors
+/// [`Unmet`] where all that are offered are above that tier.
+pub(crate) fn models_within(contract: &Contract, offered: Vec<OfferedModel>) -> Result<(Vec<Model>, Vec<Why>), Unmet> {
+    let most = contract.security.max_tier;
+    let (mut within, mut others) = (Vec::new(), Vec::new());
+    for OfferedModel { model, tier } in offered {
+        match most.and_then(|most| reason(tier, most)) {
+            Some(reason) => others.push(left_out(&shown(&model), reason)),
+            None => within.push(model),
+        }
+    }
+    match most {
+        Some(most) if within.is_empty() && !others.is_empty() => Err(Unmet {
+            clause: "model".to_owned(),
+            reason: format!(
+                "a model is wanted, and the contract allows models up to tier {most} (security.max_tier): raise \
+                 security.max_tier, or write a lower tier beside one that is offered (`[[models]]`, or `endpoints` of the \
+                 agent file)"
+            ),
+            candidates: others,
+        }),
+        _ => Ok((within, others)),
+    }
+}
+
+/// The same refusal, which names among its candidates the models too that are above the highest tier, if it is about models.
+pub(crate) fn told_of(mut unmet: Unmet, above: &[Why]) -> Unmet {
+    if unmet.clause.starts_with("model") {
+        unmet.candidates.extend_from_slice(above);
+    }
+    unmet
+}
+
+/// The tier of a model of which that one was written, or none.
+pub(crate) fn of_model(written: Option<u8>) -> u8 {
+    written.unwrap_or(ToolTerms::TIER_MAX)
+}
+
 /// The tier that a tool has where its owner wrote that one, or none; none of what stays within the node.
 pub(crate) fn of(tool: &str, written: Option<u8>) -> Option<u8> {
     let server = tool.split_once('/').map_or("", |(server, _)| server);
@@ -62,13 +102,15 @@ pub(crate) fn of(tool: &str, written: Option<u8>) -> Option<u8> {
 
 /// Why a tool of that tier is above the highest that is allowed; none where it is not.
 pub(crate) fn above(tool: &str, tier: Option<u8>, most: u8) -> Option<String> {
-    of(tool, tier).filter(|tier| *tier > most)?;
-    Some(match tier {
+    of(tool, tier).and_then(|_| reason(tier, most))
+}
+
+/// Why what has that tier, as far as somebody wrote it, is above the highest that is allowed; none where it is not.
+fn reason(written: Option<u8>, most: u8) -> Option<String> {
+    let counts = written.unwrap_or(ToolTerms::TIER_MAX);
+    (counts > most).then(|| match written {
         Some(tier) => format!("its tier is {tier}, and the contract allows {most} at most"),
-        None => {
-            let tier = ToolTerms::TIER_MAX;
-            format!("nobody wrote its tier, which counts as {tier}, and the contract allows {most} at most")
-        }
+        None => format!("nobody wrote its tier, which counts as {counts}, and the contract allows {most} at most"),
     })
 }
 

@@ -157,7 +157,9 @@ impl SignedStream {
         if self.tap.is_on() {
             self.copy(false, &frame);
         }
-        let sealed = prefixed(&self.sealer.seal(frame)?);
+        let mut sealed = self.sealer.seal_behind(PREFIX, frame)?;
+        let length = length_of(sealed.len() - PREFIX);
+        sealed[..PREFIX].copy_from_slice(&length);
         // Waiting for its turn does not count against the timeout.
         let turn = self.lanes.queue(priority).await;
         let writing = self.lanes.write(&mut self.raw, &sealed, priority, turn);
@@ -275,11 +277,12 @@ impl SignedStream {
 
 /// `frame` with its length in front, so that one write sends both.
 fn prefixed(frame: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(frame.len()).expect("frames are below 5 MiB");
-    let mut bytes = Vec::with_capacity(PREFIX + frame.len());
-    bytes.extend_from_slice(&len.to_be_bytes());
-    bytes.extend_from_slice(frame);
-    bytes
+    [&length_of(frame.len())[..], frame].concat()
+}
+
+/// What stands in front of so many bytes.
+fn length_of(len: usize) -> [u8; PREFIX] {
+    u32::try_from(len).expect("frames are below 5 MiB").to_be_bytes()
 }
 
 /// The length of the next frame.

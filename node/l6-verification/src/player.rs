@@ -121,7 +121,8 @@ mod tests {
     use crate::machine::tape::tests::{heard, turn};
 
     async fn ask(player: &Player, name: &str, arguments: &Value) -> Result<NextStep, JournalError> {
-        let step = Step { kind: CallKind::Tool, name, arguments, effect: Effect::Final, callee: None, gate: None };
+        let (kind, effect) = (CallKind::Tool, Effect::Final);
+        let step = Step { kind, name, arguments, effect, callee: None, gate: None, meanwhile: None };
         player.step(step).await
     }
 

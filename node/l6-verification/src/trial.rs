@@ -210,7 +210,7 @@ mod tests {
 
     fn step<'a>(name: &'a str, effect: Effect, arguments: &'a Value, gate: Option<GateVerdict>) -> Step<'a> {
         let gate = gate.map(|verdict| -> BoxFuture<'a, GateVerdict> { Box::pin(std::future::ready(verdict)) });
-        Step { kind: CallKind::Tool, name, arguments, effect, callee: None, gate }
+        Step { kind: CallKind::Tool, name, arguments, effect, callee: None, gate, meanwhile: None }
     }
 
     fn live(servers: &[&str]) -> Trial {

@@ -93,15 +93,16 @@ impl Desk<'_> {
         Ruling { outcome: Err(PolicyRefusal { what: act.words(), reason }), entry }
     }
 
-    /// The act as policies see it; those whom it is about are known from now on.
+    /// The act as policies see it; those whom it is about are known from now on, or in this request.
     fn request(&self, act: &Act<'_>) -> PolicyRequest {
         let (policies, owner) = (self.policies, self.ports.owner);
         let person = self.people.0.owner().to_owned();
+        let mut facts = Vec::new();
         if let Some(agent) = act.subject() {
             // Nobody knows yet whether it will run in that version.
             match agent.publisher() == owner {
                 true => policies.take_own_id(agent),
-                false => policies.take_other(&agent.to_string(), "", &agent.publisher().to_string()),
+                false => facts.push(policies.take_other(agent, "")),
             }
         }
         if let Act::BindModel { name, .. } = act {
@@ -115,7 +116,7 @@ impl Desk<'_> {
             None => EntityName::new(Kind::Person, person.as_str()),
         };
         let (gate, resource, arguments, label) = (act.gate(), act.resource(), act.input(), self.label(act));
-        PolicyRequest { principal, gate, resource, arguments, label, person: Some(person) }
+        PolicyRequest { principal, gate, resource, arguments, label, person: Some(person), facts }
     }
 
     /// The agent of this node that acts; none where the owner does.

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::consents::Consents;
 use crate::grants::Grants;
-use crate::machine::consent::AskId;
+use crate::machine::consent::{AskId, MessagePasses};
 
 /// What counts now.
 pub(crate) struct ConsentBook {
@@ -15,6 +15,8 @@ pub(crate) struct ConsentBook {
     grants: Mutex<Grants>,
     /// Tasks whose turns ended, each with a question of it that is over with the next sweep.
     over: Mutex<BTreeSet<(String, AskId)>>,
+    /// Messages that left this node, and may come in to an agent of its own.
+    passes: Mutex<MessagePasses>,
     changes: watch::Sender<u64>,
 }
 
@@ -22,7 +24,8 @@ impl ConsentBook {
     /// Nothing is promised of what was read.
     pub(crate) fn new(consents: Consents) -> ConsentBook {
         let consents = RwLock::new(Arc::new(consents));
-        ConsentBook { consents, grants: Mutex::default(), over: Mutex::default(), changes: watch::channel(0).0 }
+        let (grants, over, passes) = Default::default();
+        ConsentBook { consents, grants, over, passes, changes: watch::channel(0).0 }
     }
 
     pub(crate) fn now(&self) -> Arc<Consents> {
@@ -56,6 +59,10 @@ impl ConsentBook {
     /// The questions that nobody waits for any more, each with its task.
     pub(crate) fn over(&self) -> MutexGuard<'_, BTreeSet<(String, AskId)>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn passes(&self) -> MutexGuard<'_, MessagePasses> {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn grants(&self) -> MutexGuard<'_, Grants> {

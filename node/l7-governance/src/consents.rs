@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use crate::config::{ASKS, STANDING};
 use crate::error::OpenError;
-use crate::machine::consent::{AskId, Asks, Need, Question, QuestionState, StandingYeses};
+use crate::machine::consent::{
+    AskId, Asks, MessageSettlements, Need, Question, QuestionState, StandingYeses, settlement_name,
+};
 
 /// Bytes of the arguments of a call that are remembered to show what differs from them, as canonical JSON.
 const EARLIER_BYTES_MAX: usize = 64 << 10;
@@ -26,6 +28,7 @@ const ROWS: usize = 256;
 const QUESTION: u8 = b'q';
 const DETAILS: u8 = b'd';
 const EARLIER: u8 = b'e';
+const SETTLEMENT: u8 = b's';
 
 /// What is known of a question besides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
@@ -81,6 +84,8 @@ pub(crate) struct Consents {
     pub(crate) standing: StandingYeses,
     /// What was last agreed to, by the digest of agent and tool.
     pub(crate) earlier: BTreeMap<Digest, EarlierCall>,
+    /// Which messages got what they needed without a question.
+    pub(crate) settlements: MessageSettlements,
 }
 
 impl Consents {
@@ -115,6 +120,12 @@ impl Consents {
             }
         }
         read.restore_earlier();
+        for (key, row) in rows(store, ASKS, &[SETTLEMENT])? {
+            // Without one its message is counted, or asked about, once more.
+            if let (Ok(name), Ok(at_ms)) = (Digest::try_from(&key[1..]), minicbor::decode(&row)) {
+                read.settlements.add(name, at_ms);
+            }
+        }
         let standing = rows(store, STANDING, &[])?;
         let keyed = standing.iter().map(|(key, row)| (id_of(key), row.as_slice()));
         read.standing = StandingYeses::read(known(keyed, STANDING)?).map_err(|(id, _)| bad_row(STANDING, &id))?;
@@ -123,7 +134,7 @@ impl Consents {
 
     /// Whether nothing was asked, and nothing agreed to.
     pub(crate) fn is_empty(&self) -> bool {
-        self.details.is_empty() && self.standing.iter().next().is_none()
+        self.details.is_empty() && self.standing.iter().next().is_none() && self.settlements.is_empty()
     }
 
     /// The row of a question as it is on disk.
@@ -142,12 +153,30 @@ impl Consents {
         questions.filter(counts).max_by_key(|question| question.ask().asked_at_ms)
     }
 
-    /// Whether a yes to these terms was used for the message with an id of that digest.
+    /// Whether a yes to these terms was used for the message with an id of that digest, or it got what it needed without a question.
     pub(crate) fn was_used_by(&self, key: &str, terms: &CallTerms, need: &Need) -> bool {
+        if self.settlements.has(&settlement_name(key, terms, need)) {
+            return true;
+        }
         let of_it = self.details.iter().filter(|(_, details)| details.used_by.as_deref() == Some(key));
         of_it.filter_map(|(id, _)| self.asks.get(id)).any(|question| {
             question.state() == QuestionState::Used && question.ask().terms == *terms && question.need() == need
         })
+    }
+
+    /// The message with an id of that digest gets this without a question. Puts the row into the batch.
+    pub(crate) fn note_settlement(
+        &mut self,
+        (key, terms): (&str, &CallTerms),
+        need: &Need,
+        now_ms: u64,
+        batch: &mut Batch,
+    ) {
+        let name = settlement_name(key, terms, need);
+        for gone in self.settlements.add(name, now_ms) {
+            batch.delete(ASKS, keyed(SETTLEMENT, &gone));
+        }
+        batch.put(ASKS, keyed(SETTLEMENT, &name), minicbor::to_vec(now_ms).expect("writing to a vector cannot fail"));
     }
 
     /// The arguments of the last call of this tool, of this agent, that somebody agreed to.
@@ -235,8 +264,9 @@ impl Consents {
         erasure
     }
 
-    /// What is over for long is forgotten.
-    pub(crate) fn forget(&mut self, now_ms: u64, batch: &mut Batch) {
+    /// What is over for long is forgotten. Says whether anything was.
+    pub(crate) fn forget(&mut self, now_ms: u64, batch: &mut Batch) -> bool {
+        let before = batch.len();
         for id in self.asks.forget(now_ms) {
             self.details.remove(&id);
             self.put(&id, batch);
@@ -244,6 +274,10 @@ impl Consents {
         for id in self.standing.sweep(now_ms, None) {
             batch.delete(STANDING, id);
         }
+        for name in self.settlements.forget(now_ms) {
+            batch.delete(ASKS, keyed(SETTLEMENT, &name));
+        }
+        batch.len() > before
     }
 }
 

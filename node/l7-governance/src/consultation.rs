@@ -40,6 +40,8 @@ pub(crate) struct Case<'a> {
     pub(crate) key: Option<&'a str>,
     /// Whether a yes that was used for that id is still its own.
     pub(crate) is_again: bool,
+    /// What it was given where it left this node, of a message that comes in from there.
+    pub(crate) passed: &'a [Need],
 }
 
 /// Whether people gave it.
@@ -74,10 +76,11 @@ pub(crate) async fn consult(
         return Consultation::Given { rows: Batch::new(), receipt: None };
     }
     let has_standing = !wants.consent.is_empty()
+        && !case.passed.contains(&Need::Consent { person: case.person.clone() })
         && next.standing.clone().take(&case.person, (&case.terms, case.arguments), &people, now_ms).is_some()
         && !is_answered(governance, &mut next, case, now_ms);
     let (mut given, mut waits, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for need in needs(case, wants, has_standing) {
+    for need in needs(case, wants, has_standing).into_iter().filter(|need| !case.passed.contains(need)) {
         let ask = new_ask(governance, &case.terms, now_ms);
         match need_state(governance, &mut next, (case.task, now_ms), &ask, &need) {
             Ok(NeedState::Given(id)) => given.push(id),
@@ -87,7 +90,7 @@ pub(crate) async fn consult(
         }
     }
     if waits.is_empty() && missing.is_empty() {
-        return take(governance, next, (case, has_standing), (given, &*people, now_ms), leaf).await;
+        return take(governance, next, (case, wants, has_standing), (given, &*people, now_ms), leaf).await;
     }
     match ask(governance, next, case, (wants, missing, &*people)).await {
         Ok(asked) => Consultation::Waits(waits.into_iter().chain(asked).next().unwrap_or_default()),
@@ -179,7 +182,7 @@ async fn ask(
 async fn take(
     governance: &Governance,
     mut next: Consents,
-    (case, has_standing): (&Case<'_>, bool),
+    (case, wants, has_standing): (&Case<'_>, &Wants, bool),
     (given, people, now_ms): (Vec<AskId>, &People, u64),
     leaf: impl FnOnce(Option<Digest>) -> Result<Batch, AuditUnavailable> + Send,
 ) -> Consultation {
@@ -209,6 +212,12 @@ async fn take(
         };
         consent = consent.or_else(|| next.standing.get(&id)?.consent);
         next.put_standing(&id, &mut of_standing);
+    }
+    if let Some(key) = case.key {
+        let is_standing = |need: &Need| has_standing && matches!(need, Need::Consent { .. });
+        for need in needs(case, wants, false).iter().filter(|need| is_standing(need) || case.passed.contains(need)) {
+            next.note_settlement((key, &case.terms), need, now_ms, &mut rows);
+        }
     }
     match leaf(consent) {
         Ok(leaf) => rows.append(leaf),
@@ -287,8 +296,8 @@ pub(crate) fn take_used(governance: &Governance, next: &mut Consents, batch: &mu
     changed
 }
 
-/// What people must give, each as a question of its own.
-fn needs(case: &Case<'_>, wants: &Wants, has_standing: bool) -> Vec<Need> {
+/// What people must give for a call, each as a question of its own; without the consent where a standing yes gives it.
+pub(crate) fn needs(case: &Case<'_>, wants: &Wants, has_standing: bool) -> Vec<Need> {
     let consent = (!wants.consent.is_empty() && !has_standing).then(|| Need::Consent { person: case.person.clone() });
     let sign_offs = wants.sign_offs.iter().map(|(role, count)| Need::SignOff {
         role: role.clone(),

@@ -43,8 +43,10 @@ struct Passage {
     request: PolicyRequest,
     callee: AgentId,
     principals: Vec<String>,
-    /// Whether another node sent it.
+    /// Whether it came in.
     is_incoming: bool,
+    /// Whether this node sent it, and decided on that.
+    is_from_here: bool,
     /// What it says, as far as a yes is bound to it; nothing where nobody is asked, or where it is not known any more.
     content: Option<Content>,
     /// What is done where policies ask about it.
@@ -105,7 +107,8 @@ impl Decide for PolicyDecide {
         let label = Taint::of_message(label, Origin::Elsewhere, DataLabel::Internal).label();
         let node = caller.id().to_string();
         let passage = self.passage((agent, None), principals, (Some(node.as_str()), label), (content, recourse));
-        self.judge(judged, passage)
+        let is_from_here = caller.node == self.governance.ports().node;
+        self.judge(judged, Passage { is_from_here, ..passage })
     }
 
     fn foretell_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
@@ -126,7 +129,7 @@ impl PolicyDecide {
         self.governance.policies().is_loaded()
     }
 
-    /// A message to an agent. `node` is who sent it, where that is another node.
+    /// A message to an agent. `node` is who sent it, where it came in.
     fn passage(
         &self,
         (callee, version): (&AgentId, Option<&str>),
@@ -146,30 +149,32 @@ impl PolicyDecide {
             Some(Principal::Agent(agent)) => Some(agent),
             _ => None,
         };
+        let owner = self.governance.ports().owner;
+        let mut facts = Vec::new();
         let principal = match (sender, node) {
             (Some(agent), _) => {
-                let id = agent.to_string();
-                if agent.publisher() != self.governance.ports().owner {
-                    policies.take_other(&id, "", &agent.publisher().to_string());
+                if agent.publisher() != owner {
+                    facts.push(policies.take_other(agent, ""));
                 }
-                EntityName::new(Kind::Agent, id)
+                EntityName::new(Kind::Agent, agent.to_string())
             }
             (None, Some(node)) => {
-                policies.take_node(node);
+                facts.push(policies.take_node(node));
                 EntityName::new(Kind::Node, node)
             }
             (None, None) => EntityName::new(Kind::Person, person.as_str()),
         };
-        let id = callee.to_string();
-        if callee.publisher() != self.governance.ports().owner {
-            policies.take_other(&id, version.unwrap_or_default(), &callee.publisher().to_string());
+        if callee.publisher() != owner {
+            facts.push(policies.take_other(callee, version.unwrap_or_default()));
         }
-        let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, id));
-        let request = PolicyRequest { principal, gate, resource, arguments: Map::new(), label, person: Some(person) };
+        let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, callee.to_string()));
+        let (arguments, person) = (Map::new(), Some(person));
+        let request = PolicyRequest { principal, gate, resource, arguments, label, person, facts };
         let is_incoming = node.is_some();
         let content = content.filter(|_| recourse == Recourse::Person);
         let content = content.map(|content| Content::of(&content, is_incoming));
-        Passage { request, callee: callee.clone(), principals: texts, is_incoming, content, recourse }
+        let (callee, principals, is_from_here) = (callee.clone(), texts, false);
+        Passage { request, callee, principals, is_incoming, is_from_here, content, recourse }
     }
 
     /// What contracts allow is decided by the policies.
@@ -287,6 +292,9 @@ async fn deny(
 /// Uses the yes of somebody for a message, or asks for it.
 async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&Verdict>, wants: &Wants) -> Decision {
     let Passage { request, callee, principals, content, .. } = passage;
+    let name = content.as_ref().map(|content| content.name(callee, principals));
+    let (passes, now_ms) = (|| governance.book().passes(), governance.now_ms());
+    let passed = name.filter(|_| passage.is_from_here).map(|name| passes().take(&name, now_ms)).unwrap_or_default();
     let mut arguments: Value = json!({ "from": request.principal.to_string(), "to": callee.to_string() });
     if let Some(content) = content {
         content.show_in(&mut arguments);
@@ -312,9 +320,13 @@ async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&
         is_resumable: true,
         key: content.as_ref().map(|content| content.key.as_str()),
         is_again: content.as_ref().is_some_and(|content| content.is_again),
+        passed: &passed,
     };
     match consultation::consult(governance, &case, wants, |_| Ok(Batch::new())).await {
         Consultation::Given { .. } => {
+            if let Some(name) = name.filter(|_| !passage.is_incoming) {
+                passes().add(name, consultation::needs(&case, wants, false), now_ms);
+            }
             note(governance, passage, verdict, ("permit", None, "people agreed"));
             Decision::Allow
         }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::config::DECISIONS;
 use crate::error::OpenError;
+use crate::machine::arguments::canonical_members;
 use crate::machine::rules::Rule;
 use crate::policies::{PolicyRequest, SetDraft, deciding};
 
@@ -19,6 +20,8 @@ use crate::policies::{PolicyRequest, SetDraft, deciding};
 pub const DECISIONS_MAX: u64 = 4_096;
 /// Bytes of the arguments of one, as canonical JSON; of one with more it is not known what another set would decide.
 const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
+/// Bytes of most rows.
+const ROW_BYTES: usize = 512;
 /// Bytes of a row; what has more is not written.
 const ROW_BYTES_MAX: usize = 64 << 10;
 /// Decisions that another set is tried on.
@@ -180,8 +183,11 @@ impl Decisions {
     /// The rows of what was noted and is not in the store.
     pub(crate) fn rows(&self) -> Batch {
         let mut batch = Batch::new();
-        for (number, record) in std::mem::take(&mut self.ring().waiting) {
-            let row = minicbor::to_vec(&record).expect("writing to a vector cannot fail");
+        // Whoever notes a decision does not wait until these are encoded.
+        let waiting = std::mem::take(&mut self.ring().waiting);
+        for (number, record) in waiting {
+            let mut row = Vec::with_capacity(ROW_BYTES);
+            minicbor::encode(&record, &mut row).expect("writing to a vector cannot fail");
             if row.len() <= ROW_BYTES_MAX {
                 batch.put(DECISIONS, number.to_be_bytes(), row);
             }
@@ -248,7 +254,7 @@ pub(crate) fn decode(row: &[u8]) -> Option<DecisionRecord> {
 
 /// The arguments of a request, as far as they are remembered.
 fn arguments(arguments: &Map<String, Value>) -> Option<String> {
-    let text = crate::machine::arguments::canonical(&Value::Object(arguments.clone()));
+    let text = canonical_members(arguments);
     (text.len() <= ARGUMENTS_BYTES_MAX).then_some(text)
 }
 
@@ -282,6 +288,7 @@ fn replayed(record: &DecisionRecord) -> Option<(PolicyRequest, Answer)> {
         arguments: serde_json::from_str(record.arguments.as_deref()?).ok()?,
         label: record.label,
         person: record.person.clone(),
+        facts: Vec::new(),
     };
     Some((request, answer))
 }
@@ -296,8 +303,7 @@ fn turned(draft: &SetDraft, records: Vec<(u64, DecisionRecord)>) -> (Vec<Turnabo
         };
         let number = id.to_string();
         let asked = Decision { id: &number, request: request.as_request(), answer };
-        // Each agent's tools are those of its own servers.
-        let found = differences(&draft.set, draft.world_of(&request.principal), &[asked]);
+        let found = differences(&draft.set, &draft.world, &[asked]);
         turned.extend(found.into_iter().map(|difference| Turnabout {
             id,
             decision: decision.clone(),

@@ -33,7 +33,7 @@ impl ToolDefinitions {
         let (state, row) = {
             let mut known = self.known();
             let state = known.see(agent, action, definition);
-            (state, known.row(agent, action).filter(|_| state == DefinitionState::New))
+            (state, if state == DefinitionState::New { known.row(agent, action) } else { None })
         };
         let Some(row) = row else { return state };
         let mut batch = Batch::new();

@@ -16,20 +16,30 @@ const ROWS: usize = 32;
 /// What stands in place of a reason that was erased.
 const ERASED: &str = "erased with what it was about";
 
+/// What there was of somebody who is erased: of a name that is misspelt there is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PersonErasure {
+    /// Bodies beside the audit log.
+    pub bodies: bool,
+    /// Questions to people about their calls, what was agreed to last, or a standing yes of theirs.
+    pub consents: bool,
+    /// What decisions that are remembered were about, and why they were made.
+    pub decisions: bool,
+}
+
 /// Erases what is kept of calls on behalf of somebody: the bodies beside the audit log, the arguments of what people were
 /// asked and of what was agreed to last, each standing yes, and the arguments of decisions that are remembered. What waits
-/// for people on their behalf ends. No file of the store has any of it afterwards. Says whether there was any: of a name that
-/// is misspelt there is none.
+/// for people on their behalf ends. No file of the store has any of it afterwards. Says what there was.
 ///
 /// # Errors
 /// [`EraseError`]: it may be done in part, and is harmless to do again.
-pub async fn erase_person(governance: &Governance, order: EraseOrder) -> Result<bool, EraseError> {
-    let was_asked = erase_consents(governance, &order.subject).await?;
-    let was_decided = erase_decisions(governance, &order.subject).await?;
+pub async fn erase_person(governance: &Governance, order: EraseOrder) -> Result<PersonErasure, EraseError> {
+    let consents = erase_consents(governance, &order.subject).await?;
+    let decisions = erase_decisions(governance, &order.subject).await?;
     let families = [ASKS, STANDING, DECISIONS];
     governance.ports().store.scrub(families.into_iter().map(|family| (family, Vec::new())).collect()).await?;
-    let is_beside = governance.audit().erase(order).await?;
-    Ok(was_asked || was_decided || is_beside)
+    let bodies = governance.audit().erase(order).await?;
+    Ok(PersonErasure { bodies, consents, decisions })
 }
 
 async fn erase_consents(governance: &Governance, person: &str) -> Result<bool, EraseError> {

@@ -1,13 +1,14 @@
 //! The gate of an agent: the contract first, then the definition of the tool, labels and profiles, the owner's policies, and last
 //! what people are asked. Any error denies.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use althing_execution::tools::{Ask, CallKind, Denied, GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate};
 use althing_policy::{EntityName, Gate, Kind, Verdict as PolicyVerdict};
 use althing_protocol::audit::CallTerms;
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{AgentRef, Contract, Digest, Label, digest, digest_of_hex, hex};
+use althing_protocol::{AgentId, AgentRef, Contract, Digest, Label, digest, digest_of_hex, hex};
 use althing_store::{Batch, Durability};
 use althing_td::Effect;
 use futures::FutureExt as _;
@@ -36,6 +37,9 @@ const NAME_CHARS: usize = 60;
 pub(crate) struct AgentGate {
     governance: Governance,
     base: Arc<dyn ToolGate>,
+    /// The agent that it was made for, and its id and its publisher's as policies write them.
+    agent: AgentId,
+    written: [String; 2],
     contract: Digest,
     data_label: DataLabel,
     /// The highest tier of tools that its contract lets it call.
@@ -49,7 +53,10 @@ struct Look<'a> {
     person: String,
     profile: ToolProfile,
     labels: Option<LabelFinding>,
-    terms: CallTerms,
+    definition: Digest,
+    server: Digest,
+    label: Label,
+    policy: Option<Digest>,
 }
 
 /// What the rules say of a call.
@@ -72,27 +79,7 @@ impl Governance {
         contract: &Contract,
         profiles: Profiles,
     ) -> Arc<dyn ToolGate> {
-        Arc::new(self.agent_gate(base, agent, contract, profiles))
-    }
-
-    /// The same, for what is around it.
-    pub(crate) fn agent_gate(
-        &self,
-        base: Arc<dyn ToolGate>,
-        agent: &AgentRef,
-        contract: &Contract,
-        profiles: Profiles,
-    ) -> AgentGate {
-        self.policies().take_own(agent);
-        self.policies().refusals.note_data(agent.name(), contract.data_label);
-        AgentGate {
-            governance: self.clone(),
-            base,
-            contract: contract.digest(),
-            data_label: contract.data_label,
-            tier_max: contract.security.max_tier,
-            profiles,
-        }
+        Arc::new(AgentGate::new(self, base, (agent, contract), profiles))
     }
 }
 
@@ -121,6 +108,27 @@ impl ToolGate for AgentGate {
 }
 
 impl AgentGate {
+    /// The gate of an agent, as [`Governance::gate`] gives it; policies know the agent from now on.
+    pub fn new(
+        governance: &Governance,
+        base: Arc<dyn ToolGate>,
+        (agent, contract): (&AgentRef, &Contract),
+        profiles: Profiles,
+    ) -> AgentGate {
+        governance.policies().take_own(agent);
+        governance.policies().refusals.note_data(agent.name(), contract.data_label);
+        AgentGate {
+            governance: governance.clone(),
+            base,
+            agent: agent.id.clone(),
+            written: [agent.id.to_string(), agent.id.publisher().to_string()],
+            contract: contract.digest(),
+            data_label: contract.data_label,
+            tier_max: contract.security.max_tier,
+            profiles,
+        }
+    }
+
     /// Denies a call of an agent that its owner stopped, on record as any other denial.
     pub(crate) async fn refuse(&self, call: &ToolCall<'_>, denied: Denied) -> GateVerdict {
         let look = self.look(call);
@@ -147,25 +155,33 @@ impl AgentGate {
     }
 
     fn look<'a>(&self, call: &'a ToolCall<'a>) -> Look<'a> {
-        let is_tool = call.kind == CallKind::Tool;
-        let profile = if is_tool { self.profile(call) } else { ToolProfile { effect: Effect::None, ..unlimited() } };
-        let labels = is_tool.then(|| self.labels(call, &profile));
-        let label = labels.map_or_else(|| self.carried(call), |finding| finding.label);
-        let definition = digest_of_hex(call.definition).unwrap_or_else(|| digest(call.definition.as_bytes()));
+        let profile = self.profile(call);
+        let labels = (call.kind == CallKind::Tool).then(|| self.labels(call, &profile));
         let server = self.profiles.servers.get(call.server);
-        let terms = CallTerms {
-            agent: call.agent.id.clone(),
-            action: call.tool.to_owned(),
-            definition,
+        Look {
+            call,
+            person: person_of(&self.governance, call.principals),
+            profile,
+            labels,
+            definition: digest_of_hex(call.definition).unwrap_or_else(|| digest(call.definition.as_bytes())),
             server: server.copied().unwrap_or_else(|| digest(call.server.as_bytes())),
-            arguments: arguments_digest(call.arguments),
-            label,
+            label: labels.map_or_else(|| self.carried(call), |finding| finding.label),
             policy: self.governance.policies().digest(),
-        };
-        Look { call, person: person_of(&self.governance, call.principals), profile, labels, terms }
+        }
+    }
+
+    /// The id of an agent and its publisher's, as policies write them.
+    fn written(&self, agent: &AgentId) -> [Cow<'_, str>; 2] {
+        match *agent == self.agent {
+            true => self.written.each_ref().map(|text| Cow::from(text.as_str())),
+            false => [agent.to_string().into(), agent.publisher().to_string().into()],
+        }
     }
 
     fn profile(&self, call: &ToolCall<'_>) -> ToolProfile {
+        if call.kind != CallKind::Tool {
+            return ToolProfile { effect: Effect::None, ..unlimited() };
+        }
         let said = profile(call.tool, &self.profiles);
         // The node's own tools have an effect that nobody chooses.
         match call.server {
@@ -203,7 +219,9 @@ impl AgentGate {
     fn facts<'a>(&self, look: &'a Look<'a>, deciding: &'a [String]) -> CallFacts<'a> {
         CallFacts {
             call: look.call,
-            terms: &look.terms,
+            definition: look.definition,
+            label: look.label,
+            policy: look.policy,
             person: &look.person,
             contract: self.contract,
             deciding,
@@ -233,9 +251,9 @@ impl AgentGate {
             Statement::Deny(_) => DefinitionState::Same,
             _ if call.definition.is_empty() => DefinitionState::Same,
             _ => {
-                let agent = call.agent.id.to_string();
-                let known = (look.terms.definition, look.terms.server);
-                self.governance.definitions().see((agent.as_str(), call.tool), known).await
+                let [agent, _] = self.written(&call.agent.id);
+                let known = (look.definition, look.server);
+                self.governance.definitions().see((&agent, call.tool), known).await
             }
         };
         let (mut request, mut policy, mut said) = (None, None, None);
@@ -255,6 +273,8 @@ impl AgentGate {
         let (call, policies) = (look.call, &self.governance.policies());
         let members = call.arguments.as_object().cloned().unwrap_or_default();
         let name = call.tool.split_once('/').map_or(call.tool, |(_, name)| name);
+        let [agent, publisher] = self.written(&call.agent.id);
+        let facts = policies.act((&agent, &call.agent.version, &publisher)).into_iter().collect();
         let (gate, resource, arguments) = match (call.kind, call.server, name) {
             (CallKind::Model, ..) => {
                 policies.take_model(name);
@@ -268,19 +288,19 @@ impl AgentGate {
             (CallKind::Tool, server, name) => {
                 // What has no definition a model may have made up: nothing is known of it.
                 if !call.definition.is_empty() {
-                    policies.take_tool(call.agent, call.tool, look.profile);
+                    policies.take_tool(&agent, call.tool, look.profile);
                 }
                 (Gate::UseTool, EntityName::tool(server, name), members)
             }
         };
-        let principal = EntityName::new(Kind::Agent, call.agent.id.to_string());
         PolicyRequest {
-            principal,
+            principal: EntityName::new(Kind::Agent, agent),
             gate,
             resource,
             arguments,
-            label: look.terms.label,
+            label: look.label,
             person: Some(look.person.clone()),
+            facts,
         }
     }
 
@@ -323,7 +343,7 @@ impl AgentGate {
     async fn consult(&self, look: &Look<'_>, facts: &CallFacts<'_>, findings: Findings, wants: Wants) -> GateVerdict {
         let call = look.call;
         let case = Case {
-            terms: look.terms.clone(),
+            terms: look.terms(),
             task: call.task,
             version: &call.agent.version,
             principals: call.principals,
@@ -333,6 +353,7 @@ impl AgentGate {
             is_resumable: call.is_journalled,
             key: None,
             is_again: false,
+            passed: &[],
         };
         let audit = &self.governance.audit();
         let leaf = |consent| {
@@ -369,15 +390,16 @@ impl AgentGate {
 
     async fn settled(&self, call: &ToolCall<'_>, permit: &Permit, outcome: Result<&Value, &ToolError>) -> Batch {
         let mut rows = self.base.settle(call, permit, outcome).await;
-        let consent = permit.receipt.and_then(|receipt| consultation::consent_of(&self.governance, &receipt));
-        let look = self.look(call);
-        if look.has_effect() {
+        // Of what has no effect nothing is on record, and nothing is looked up.
+        if has_effect(call, &self.profile(call)) {
+            let consent = permit.receipt.and_then(|receipt| consultation::consent_of(&self.governance, &receipt));
+            let look = self.look(call);
             let said = match outcome {
                 Ok(result) if result["isError"] == true => Err(result.to_string()),
                 Ok(result) => Ok(result.to_string()),
                 Err(error) => Err(error.to_string()),
             };
-            let after = look.terms.label.join(look.profile.result_label(self.data_label));
+            let after = look.label.join(look.profile.result_label(self.data_label));
             let facts = self.facts(&look, &[]);
             match self.governance.audit().entry_at_least(facts.outcome((consent, Some(after)), said)) {
                 Ok(leaf) => {
@@ -401,21 +423,23 @@ impl AgentGate {
         if findings.request.is_none() && answer == "permit" {
             return;
         }
-        let (call, terms) = (look.call, &look.terms);
-        let request = findings.request.clone().unwrap_or_else(|| PolicyRequest {
+        let call = look.call;
+        let of_contract = || PolicyRequest {
             principal: EntityName::new(Kind::Agent, call.agent.id.to_string()),
             gate: Gate::UseTool,
             resource: EntityName::new(Kind::Tool, call.tool),
             arguments: call.arguments.as_object().cloned().unwrap_or_default(),
-            label: terms.label,
+            label: look.label,
             person: Some(look.person.clone()),
-        });
+            facts: Vec::new(),
+        };
+        let request = findings.request.as_ref().map_or_else(|| Cow::Owned(of_contract()), Cow::Borrowed);
         let shadow = look.labels.filter(|finding| !finding.decides).map(|finding| match finding.verdict {
             Verdict::Permit => "permit".to_owned(),
             Verdict::Ask(reason) => format!("ask: {reason}"),
             Verdict::Deny(reason) => format!("deny: {reason}"),
         });
-        let at = (terms.policy, self.governance.now_ms());
+        let at = (look.policy, self.governance.now_ms());
         let record = DecisionRecord::of(&request, findings.policy.as_ref(), (answer, rule, reason), at);
         self.governance.decision_log().note(DecisionRecord { task: call.task.to_owned(), labels: shadow, ..record });
     }
@@ -424,8 +448,20 @@ impl AgentGate {
 impl Look<'_> {
     /// Whether the call may change something outside: it has an intent and an outcome in the audit log.
     fn has_effect(&self) -> bool {
-        self.call.kind == CallKind::Tool && self.profile.effect != Effect::None
+        has_effect(self.call, &self.profile)
     }
+
+    /// What people are asked about, or agreed to.
+    fn terms(&self) -> CallTerms {
+        let Look { call, definition, server, label, policy, .. } = *self;
+        let (agent, action) = (call.agent.id.clone(), call.tool.to_owned());
+        CallTerms { agent, action, definition, server, arguments: arguments_digest(call.arguments), label, policy }
+    }
+}
+
+/// See [`Look::has_effect`].
+fn has_effect(call: &ToolCall<'_>, profile: &ToolProfile) -> bool {
+    call.kind == CallKind::Tool && profile.effect != Effect::None
 }
 
 /// The profile of what stays within the node: it may be given everything, and answers nothing that was not given to it.

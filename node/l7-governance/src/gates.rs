@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::act::Act;
 use crate::admission::{PolicyRefusal, admit, admit_now};
+use crate::gate::AgentGate;
 use crate::governance::Governance;
 use crate::stops::{StopGate, Stops};
 
@@ -44,7 +45,7 @@ impl Gates {
         Arc::new(move |agent: &AgentRef, contract: &Contract, said: &ToolStatements| -> Arc<dyn ToolGate> {
             match of.get() {
                 Some(governance) => {
-                    let gate = governance.agent_gate(base(agent, contract, said), agent, contract, said.clone());
+                    let gate = AgentGate::new(governance, base(agent, contract, said), (agent, contract), said.clone());
                     Arc::new(StopGate::new(stops.clone(), gate))
                 }
                 None => Arc::new(ShutGate),

@@ -2,7 +2,7 @@
 
 use althing_execution::EndedTurn;
 use althing_execution::tools::ToolCall;
-use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole, CallTerms};
+use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole};
 use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX, AUDIT_TEXT_BYTES_MAX};
 use althing_protocol::{AgentId, AgentRef, Digest, Label, digest, digest_of_hex};
 
@@ -34,7 +34,12 @@ pub struct OwnerChange<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct CallFacts<'a> {
     pub(crate) call: &'a ToolCall<'a>,
-    pub(crate) terms: &'a CallTerms,
+    /// The digest of the tool's definition.
+    pub(crate) definition: Digest,
+    /// That of the arguments.
+    pub(crate) label: Label,
+    /// The digest of the policy set in force.
+    pub(crate) policy: Option<Digest>,
     /// The person on whose behalf it is made.
     pub(crate) person: &'a str,
     /// The digest of the agent's contract.
@@ -46,19 +51,19 @@ pub(crate) struct CallFacts<'a> {
 
 impl CallFacts<'_> {
     fn leaf(&self, stage: AuditStage) -> AuditLeaf {
-        let CallFacts { call, terms, .. } = self;
+        let CallFacts { call, .. } = self;
         let mut leaf = AuditLeaf::new(stage, self.at_ms);
         leaf.principals = some(call.principals, AUDIT_PRINCIPALS_MAX);
         leaf.accountable = Some(self.person.to_owned());
-        leaf.agent = Some(terms.agent.clone());
+        leaf.agent = Some(call.agent.id.clone());
         leaf.version = Some(call.agent.version.to_string());
         leaf.contract = Some(self.contract);
         leaf.binding = digest_of_hex(call.binding_hash);
-        leaf.policy = terms.policy;
+        leaf.policy = self.policy;
         leaf.deciding = some(self.deciding, AUDIT_POLICIES_MAX);
-        leaf.action = Some(terms.action.clone());
-        leaf.definition = (!call.definition.is_empty()).then_some(terms.definition);
-        leaf.label = Some(terms.label);
+        leaf.action = Some(call.tool.to_owned());
+        leaf.definition = (!call.definition.is_empty()).then_some(self.definition);
+        leaf.label = Some(self.label);
         leaf.trace = trace_digest(call.trace);
         leaf
     }
@@ -72,7 +77,7 @@ impl CallFacts<'_> {
 
     /// The call is not made.
     pub(crate) fn denied(&self, reason: &str) -> LeafDraft {
-        let action = escaped(&self.terms.action, NAME_CHARS);
+        let action = escaped(self.call.tool, NAME_CHARS);
         let action = if action.is_empty() { "(none)".to_owned() } else { action };
         let mut leaf = self.leaf(AuditStage::Denied);
         leaf.action = Some(action);

@@ -51,7 +51,7 @@ pub use admission::{PolicyRefusal, admit};
 pub use answers::AskState;
 pub use config::{ASK_LIFE_MS, FAMILIES, Ports};
 pub use decisions::{DECISIONS_MAX, DecisionRecord, NewestDecisions, PolicyDiff, Turnabout};
-pub use erasure::erase_person;
+pub use erasure::{PersonErasure, erase_person};
 pub use error::{AnswerError, ChangeError, EraseError, OpenError, RecordError};
 pub use gates::{Gates, admit_by, ask_grants};
 pub use governance::Governance;
@@ -59,7 +59,7 @@ pub use leaves::OwnerChange;
 pub use machine::node_profile::NodeProfile;
 pub use pending::{PendingAsk, Want};
 pub use policies::PolicyStatus;
-pub use stopping::{end_questions_of, questions_of};
+pub use stopping::{end_questions_of, stopped_questions};
 pub use stops::{StopLookup, Stops};
 pub use toolset::Profiles;
 

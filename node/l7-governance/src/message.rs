@@ -1,7 +1,7 @@
 //! What a message says, as far as a yes to it is bound to that.
 
 use althing_call::MessageContent;
-use althing_protocol::{Digest, digest, hex};
+use althing_protocol::{AgentId, Digest, digest, hex};
 use serde_json::Value;
 
 use crate::machine::arguments::arguments_digest;
@@ -36,6 +36,12 @@ impl Content {
             key: hex(&digest(said.message.message_id.as_bytes())),
             is_again: said.is_again,
         }
+    }
+
+    /// The name of the message on its way from here to that agent, on behalf of these: by its id, and by all that it says.
+    pub(crate) fn name(&self, callee: &AgentId, principals: &[String]) -> Digest {
+        let named = minicbor::to_vec(("althing pass", self.key.as_str(), self.digest.as_slice(), callee, principals));
+        digest(&named.expect("writing to a vector cannot fail"))
     }
 
     /// Adds it to what people are asked.

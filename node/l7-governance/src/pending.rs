@@ -67,7 +67,16 @@ impl Governance {
         waiting(&consents, self.now_ms()).filter_map(|question| shown(&consents, question)).collect()
     }
 
-    /// The same, as far as people are told of it.
+    /// The question of that id, if it waits for people.
+    #[must_use]
+    pub fn pending_ask(&self, id: &str) -> Option<PendingAsk> {
+        let consents = self.book().now();
+        let question = consents.asks.get(&ask_id(id)?)?;
+        let waits = question.state() == QuestionState::Open && question.ask().not_after_ms >= self.now_ms();
+        shown(&consents, waits.then_some(question)?)
+    }
+
+    /// All that waits, as far as people are told of it.
     #[must_use]
     pub fn open_questions(&self) -> Vec<OpenQuestion> {
         let consents = self.book().now();

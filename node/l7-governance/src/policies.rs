@@ -1,11 +1,10 @@
 //! The owner's policies as they are in force: none, a set, or a file that cannot be read, which denies everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use althing_policy::{
-    Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, Kind, PolicySet, ReadError, Request, Schema, Verdict,
-    World, WorldError,
+    Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, PolicySet, ReadError, Request, Verdict, World,
 };
 use althing_protocol::{AgentId, AgentRef, Digest, Label};
 use serde_json::{Map, Value};
@@ -39,38 +38,11 @@ pub struct PolicyStatus {
     pub findings: Vec<Finding>,
 }
 
-/// What a set reads.
-pub(crate) struct Worlds {
-    all: World,
-    /// Of agents with a tool by whose name another agent has another one.
-    of_agents: BTreeMap<String, World>,
-}
-
-impl Worlds {
-    fn new(
-        schema: &Schema,
-        toolset: &Toolset,
-        people: &People,
-        left_out: &BTreeSet<String>,
-    ) -> Result<Worlds, WorldError> {
-        let all = World::new(schema, &entries(toolset, people, left_out))?;
-        let own = toolset.own_entries(left_out).into_iter();
-        let of_agents = own.map(|(agent, tools)| Ok((agent, all.with(&tools)?))).collect::<Result<_, WorldError>>()?;
-        Ok(Worlds { all, of_agents })
-    }
-
-    fn of(&self, principal: &EntityName) -> &World {
-        let own = self.of_agents.get(&principal.id).filter(|_| principal.kind == Kind::Agent);
-        own.unwrap_or(&self.all)
-    }
-}
-
 /// A set with what it was checked against.
 struct Set {
-    text: String,
+    text: Arc<str>,
     set: Arc<PolicySet>,
-    schema: Arc<Schema>,
-    worlds: Worlds,
+    world: World,
     loaded_ms: u64,
     /// Agents whose tools it does not fit: these are denied.
     left_out: BTreeSet<String>,
@@ -80,10 +52,9 @@ struct Set {
 
 /// A set that was read and is not in force.
 pub(crate) struct SetDraft {
-    pub(crate) text: String,
+    text: Arc<str>,
     pub(crate) set: Arc<PolicySet>,
-    schema: Arc<Schema>,
-    worlds: Worlds,
+    pub(crate) world: World,
     left_out: BTreeSet<String>,
     stale: Vec<Finding>,
 }
@@ -91,14 +62,9 @@ pub(crate) struct SetDraft {
 impl SetDraft {
     /// What is wrong with it, or should be looked at.
     pub(crate) fn lint(&self) -> Vec<Finding> {
-        let linted = althing_policy::lint(POLICY_FILE, &self.set, &self.worlds.all);
+        let linted = althing_policy::lint(POLICY_FILE, &self.set, &self.world);
         // Agents whose tools do not fit are left out where it is loaded.
         self.stale.iter().cloned().chain(linted).collect()
-    }
-
-    /// What it reads where that one acts.
-    pub(crate) fn world_of(&self, principal: &EntityName) -> &World {
-        self.worlds.of(principal)
     }
 }
 
@@ -141,6 +107,8 @@ pub(crate) struct PolicyRequest {
     pub(crate) arguments: Map<String, Value>,
     pub(crate) label: Label,
     pub(crate) person: Option<String>,
+    /// What is known of those that it names in this request alone.
+    pub(crate) facts: Vec<Entry>,
 }
 
 impl PolicyRequest {
@@ -152,6 +120,7 @@ impl PolicyRequest {
             arguments: &self.arguments,
             label: self.label,
             person: self.person.as_deref(),
+            facts: &self.facts,
         }
     }
 }
@@ -208,7 +177,7 @@ impl Policies {
     /// The text of the set in force.
     pub(crate) fn text(&self) -> Option<String> {
         match &*self.now() {
-            Force::Set(set) => Some(set.text.clone()),
+            Force::Set(set) => Some(set.text.to_string()),
             Force::Nothing | Force::Broken(_) => None,
         }
     }
@@ -264,8 +233,8 @@ impl Policies {
 
     /// Puts a set in force that was read.
     fn swap(&self, draft: SetDraft, loaded_ms: u64) {
-        let SetDraft { text, set, schema, worlds, left_out, stale } = draft;
-        self.put(Force::Set(Set { text, set, schema, worlds, loaded_ms, left_out, stale }));
+        let SetDraft { text, set, world, left_out, stale } = draft;
+        self.put(Force::Set(Set { text, set, world, loaded_ms, left_out, stale }));
     }
 
     /// Puts a set in force that somebody loaded: one that is made anew meanwhile from what was there before does not take its place.
@@ -292,11 +261,14 @@ impl Policies {
         toolset.take_listed(&agent.id.to_string(), tools);
     }
 
-    /// Takes a tool of an agent that has a definition.
-    pub(crate) fn take_tool(&self, agent: &AgentRef, tool: &str, profile: ToolProfile) {
-        let mut toolset = self.toolset();
-        toolset.take_agent(agent);
-        toolset.take_tool(&agent.id.to_string(), tool, profile);
+    /// An agent of this node acts, by its id, version and publisher: what policies read of it in this request alone.
+    pub(crate) fn act(&self, (agent, version, publisher): (&str, &str, &str)) -> Option<Entry> {
+        self.toolset().act(agent, version, publisher)
+    }
+
+    /// Takes a tool that has a definition, of an agent of this node.
+    pub(crate) fn take_tool(&self, agent: &str, tool: &str, profile: ToolProfile) {
+        self.toolset().take_tool(agent, tool, profile);
     }
 
     pub(crate) fn take_model(&self, name: &str) {
@@ -308,13 +280,15 @@ impl Policies {
         self.toolset().take_own(agent, "");
     }
 
-    /// Takes an agent that may be one of another node.
-    pub(crate) fn take_other(&self, id: &str, version: &str, publisher: &str) {
-        self.toolset().take_other(id, version, publisher);
+    /// An agent is named that may be one of another node: what policies read of it in this request. Its version is empty where nobody
+    /// says it.
+    pub(crate) fn take_other(&self, agent: &AgentId, version: &str) -> Entry {
+        self.toolset().take_other(&agent.to_string(), version, &agent.publisher().to_string())
     }
 
-    pub(crate) fn take_node(&self, id: &str) {
-        self.toolset().take_node(id);
+    /// The same of a node, by its id.
+    pub(crate) fn take_node(&self, id: &str) -> Entry {
+        self.toolset().take_node(id)
     }
 
     /// What the set in force says; nothing where none is loaded.
@@ -335,7 +309,7 @@ impl Policies {
                 (Statement::Deny(why.to_owned()), None)
             }
             Force::Set(set) => {
-                let verdict = set.set.decide(set.worlds.of(&request.principal), &request.as_request());
+                let verdict = set.set.decide(&set.world, &request.as_request());
                 (statement(&verdict), Some(verdict))
             }
         })
@@ -373,10 +347,13 @@ impl Policies {
     /// The set in force with what it reads now, where no tool changed: whoever else there is, its policies are checked against tools
     /// alone, and are not read again for each stranger.
     fn anew(&self, old: &Set, people: &People) -> Result<SetDraft, ChangeError> {
-        let toolset = self.toolset().clone();
-        let worlds = Worlds::new(&old.schema, &toolset, people, &old.left_out)?;
-        let (text, set, schema) = (old.text.clone(), old.set.clone(), old.schema.clone());
-        Ok(SetDraft { text, set, schema, worlds, left_out: old.left_out.clone(), stale: old.stale.clone() })
+        let (entries, own) = {
+            let toolset = self.toolset();
+            (entries(&toolset, people, &old.left_out), toolset.own_entries(&old.left_out))
+        };
+        let world = old.world.anew(&entries)?.with_own(&own);
+        let (text, set) = (old.text.clone(), old.set.clone());
+        Ok(SetDraft { text, set, world, left_out: old.left_out.clone(), stale: old.stale.clone() })
     }
 
     /// The set stays with the tools that it was checked against, and says what is wrong.
@@ -395,6 +372,12 @@ impl Policies {
             Ok(draft) => self.swap(SetDraft { stale, ..draft }, old.loaded_ms),
             Err(_) => self.breaks(stale),
         }
+    }
+
+    /// How often something changed for which what policies read is made anew.
+    #[cfg(test)]
+    pub(crate) fn revision(&self) -> u64 {
+        self.toolset().revision()
     }
 
     fn put(&self, force: Force) {
@@ -456,10 +439,11 @@ fn read_without(
     people: &People,
     left_out: BTreeSet<String>,
 ) -> Result<SetDraft, ChangeError> {
-    let schema = Arc::new(toolset.schema(&left_out));
+    let schema = toolset.schema(&left_out);
     let set = Arc::new(PolicySet::read(POLICY_FILE, text, &schema, &Bounds::default())?);
-    let worlds = Worlds::new(&schema, toolset, people, &left_out)?;
-    Ok(SetDraft { text: text.to_owned(), set, schema, worlds, left_out, stale: Vec::new() })
+    let entries = entries(toolset, people, &left_out);
+    let world = World::new(&schema, &entries)?.with_own(&toolset.own_entries(&left_out));
+    Ok(SetDraft { text: Arc::from(text), set, world, left_out, stale: Vec::new() })
 }
 
 /// That a set does not fit the tools of an agent.
@@ -481,3 +465,6 @@ fn entries(toolset: &Toolset, people: &People, left_out: &BTreeSet<String>) -> V
     };
     toolset.entries(left_out).into_iter().chain(people.roles().into_iter().map(person)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,14 +10,16 @@ use crate::consents::Consents;
 use crate::consultation;
 use crate::decide::ACTION;
 use crate::governance::{Governance, put_over};
-use crate::machine::consent::{AskId, Question, QuestionState};
+use crate::machine::consent::{AskId, DenialReason, Question, QuestionState};
 
-/// How many questions wait for people about calls of these agents, messages of theirs, and messages to them.
+/// What people were asked about calls of these agents, messages of theirs, and messages to them, and is over since agents were stopped,
+/// as far as it is remembered.
 #[must_use]
-pub fn questions_of(governance: &Governance, agents: impl Fn(&AgentId) -> bool) -> usize {
+pub fn stopped_questions(governance: &Governance, agents: impl Fn(&AgentId) -> bool) -> BTreeSet<AskId> {
     let consents = governance.book().now();
-    let is_open = |id: &AskId| consents.asks.get(id).is_some_and(|one| one.state() == QuestionState::Open);
-    theirs(&consents, agents).into_iter().filter(is_open).count()
+    let is_over = |one: &&Question| one.state() == QuestionState::Denied(DenialReason::Stopped);
+    let over = consents.details.keys().filter_map(|id| consents.asks.get(id)).filter(is_over);
+    over.filter(|question| is_about(&consents, question, &agents)).map(|question| question.ask().id).collect()
 }
 
 /// Ends what people were asked about agents that are stopped, and each yes that they did not use: on disk, and on record. Gives how
@@ -49,11 +51,12 @@ pub async fn end_questions_of(
 
 /// The questions about these agents that wait for people, or whose yes was not used yet.
 fn theirs(consents: &Consents, agents: impl Fn(&AgentId) -> bool) -> BTreeSet<AskId> {
-    let is_theirs = |question: &&Question| {
-        agents(&question.ask().terms.agent) || sender(consents, question).is_some_and(|agent| agents(&agent))
-    };
     let pending = consents.asks.pending().into_iter().chain(consents.asks.approved());
-    pending.filter(is_theirs).map(|question| question.ask().id).collect()
+    pending.filter(|question| is_about(consents, question, &agents)).map(|question| question.ask().id).collect()
+}
+
+fn is_about(consents: &Consents, question: &Question, agents: impl Fn(&AgentId) -> bool) -> bool {
+    agents(&question.ask().terms.agent) || sender(consents, question).is_some_and(|agent| agents(&agent))
 }
 
 /// The agent whose message a question is about, if it is about one: it is for the agent of the question.

@@ -49,8 +49,8 @@ impl Governance {
         let mut over = next.asks.expire(now_ms);
         over.extend(ended.iter().filter(|one| next.end(one)).map(|(_, id)| *id));
         put_over(self, &next, &over, &mut batch);
-        next.forget(now_ms, &mut batch);
-        let is_changed = used || !ended.is_empty() || !over.is_empty();
+        let is_shorter = next.forget(now_ms, &mut batch);
+        let is_changed = used || is_shorter || !ended.is_empty() || !over.is_empty();
         if let Err(error) = self.write(batch, Durability::Buffered).await {
             tracing::error!(%error, "what people did not answer in time could not be written; it is tried again");
             self.policies().refusals.keep(kept);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_policy::{Entry, Schema, TOOLS_MAX, ToolSignature};
+use althing_policy::{Entry, Schema, TOOLS_MAX, ToolInput, ToolSignature};
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentId, AgentRef};
 use althing_td::{Effect, ToolTerms};
@@ -13,24 +13,31 @@ use crate::machine::profile::ToolProfile;
 /// What an owner says of the tools of one agent, and who has them.
 pub use althing_execution::tools::ToolStatements as Profiles;
 
-/// Agents of other nodes and models that are remembered: a stranger makes no more of them.
+/// Agents of other nodes, nodes and models that are remembered: a stranger makes no more of them.
 const OTHERS_MAX: usize = 4_096;
 
 /// One tool of one agent.
 #[derive(Debug, Clone, PartialEq)]
 struct KnownTool {
-    /// The schema of its arguments; null where nobody listed it.
-    input: Value,
+    /// Of its arguments; nothing where nobody listed it.
+    input: Option<ToolInput>,
     profile: ToolProfile,
 }
 
 /// One tool, of each agent that has one of that name: what one agent calls so says nothing of that of another.
 type ToolOfAgents = BTreeMap<String, KnownTool>;
 
-/// All that policies may speak of. It grows, and each growth is told.
+/// The version and the publisher of an agent.
+type AgentFacts = (String, String);
+
+/// All that policies may speak of. It grows, and each growth is told, but for what a request brings along: who is remembered of those
+/// is known to whatever is made next.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Toolset {
-    agents: BTreeMap<String, (String, String)>,
+    /// Those that run here.
+    agents: BTreeMap<String, AgentFacts>,
+    /// Those of somebody else, as a request named them last.
+    others: BTreeMap<String, AgentFacts>,
     tools: BTreeMap<String, ToolOfAgents>,
     /// The agents with tools, in the order in which they came.
     bound: Vec<String>,
@@ -63,23 +70,46 @@ impl Toolset {
 
     /// The same, by its id; without a version where nobody knows yet in which it will run.
     pub(crate) fn take_own(&mut self, id: &AgentId, version: &str) {
-        self.put_agent(&id.to_string(), version, &id.publisher().to_string(), usize::MAX);
+        self.take_named(&id.to_string(), version, &id.publisher().to_string());
     }
 
-    /// Takes an agent of somebody by the parts of its name, as far as there is room.
-    pub(crate) fn take_other(&mut self, id: &str, version: &str, publisher: &str) {
-        self.put_agent(id, version, publisher, OTHERS_MAX);
-    }
-
-    fn put_agent(&mut self, id: &str, version: &str, publisher: &str, most: usize) {
-        let known = (version.to_owned(), publisher.to_owned());
-        // Whoever names an agent as a sender may not know its version.
-        let is_known = |there: &(String, String)| *there == known || (version.is_empty() && there.1 == publisher);
-        if self.agents.get(id).is_some_and(is_known) || (self.agents.len() >= most && !self.agents.contains_key(id)) {
+    /// The same, by the parts of its name.
+    fn take_named(&mut self, id: &str, version: &str, publisher: &str) {
+        let is_known = |(of, by): &AgentFacts| by == publisher && (of == version || version.is_empty());
+        if self.agents.get(id).is_some_and(is_known) {
             return;
         }
-        self.agents.insert(id.to_owned(), known);
+        self.agents.insert(id.to_owned(), (version.to_owned(), publisher.to_owned()));
         self.revision += 1;
+    }
+
+    /// An agent of this node acts, by the parts of its name: what policies read of it in this request alone, where it was taken in
+    /// another version. While two versions answer, the calls of one would make anew what those of the other read.
+    pub(crate) fn act(&mut self, id: &str, version: &str, publisher: &str) -> Option<Entry> {
+        match self.agents.get(id) {
+            Some((of, by)) if of == version && by == publisher => None,
+            Some((of, _)) if !of.is_empty() => Some(agent(id, version, publisher)),
+            // Nobody knew yet in which version it would run.
+            _ => {
+                self.take_named(id, version, publisher);
+                None
+            }
+        }
+    }
+
+    /// An agent of somebody is named, by the parts of its name: what policies read of it in this request.
+    pub(crate) fn take_other(&mut self, id: &str, version: &str, publisher: &str) -> Entry {
+        let known = self.agents.get(id).or_else(|| self.others.get(id)).filter(|(_, by)| by == publisher);
+        // Whoever names an agent as a sender may not know its version.
+        let version = match known {
+            Some((of, _)) if version.is_empty() => of.clone(),
+            _ => version.to_owned(),
+        };
+        let has_room = self.others.len() < OTHERS_MAX || self.others.contains_key(id);
+        if has_room && !self.agents.contains_key(id) {
+            self.others.insert(id.to_owned(), (version.clone(), publisher.to_owned()));
+        }
+        agent(id, &version, publisher)
     }
 
     /// Takes a model, by its name.
@@ -91,11 +121,12 @@ impl Toolset {
         }
     }
 
-    /// Takes a node, by its id.
-    pub(crate) fn take_node(&mut self, id: &str) {
-        if self.nodes.len() < OTHERS_MAX && self.nodes.insert(id.to_owned()) {
-            self.revision += 1;
+    /// A node is named, by its id: what policies read of it in this request.
+    pub(crate) fn take_node(&mut self, id: &str) -> Entry {
+        if self.nodes.len() < OTHERS_MAX && !self.nodes.contains(id) {
+            self.nodes.insert(id.to_owned());
         }
+        Entry::Node { id: id.to_owned() }
     }
 
     /// Takes the tools (`server/tool`) of an agent as their servers list them, in the place of those that they listed before.
@@ -107,11 +138,11 @@ impl Toolset {
         let mut names = BTreeSet::new();
         for (tool, input, profile) in listed {
             names.insert(tool);
-            self.put(agent, tool, KnownTool { input: input.clone(), profile });
+            self.put(agent, tool, KnownTool { input: Some(ToolInput::of_schema(input)), profile });
         }
         let mut is_gone = false;
         for (tool, of_agents) in &mut self.tools {
-            let was_listed = of_agents.get(agent).is_some_and(|known| !known.input.is_null());
+            let was_listed = of_agents.get(agent).is_some_and(|known| known.input.is_some());
             if was_listed && !names.contains(tool.as_str()) {
                 of_agents.remove(agent);
                 is_gone = true;
@@ -130,7 +161,9 @@ impl Toolset {
     /// what needs more care holds.
     pub(crate) fn take_tool(&mut self, agent: &str, tool: &str, profile: ToolProfile) {
         let next = match self.tools.get(tool).and_then(|of_agents| of_agents.get(agent)) {
-            None => KnownTool { input: Value::Null, profile },
+            None => KnownTool { input: None, profile },
+            // It is said anew of each call.
+            Some(known) if known.profile == stricter(known.profile, profile) => return,
             Some(known) => KnownTool { input: known.input.clone(), profile: stricter(known.profile, profile) },
         };
         self.put(agent, tool, next);
@@ -156,14 +189,15 @@ impl Toolset {
 
     /// What policies are checked against, without the tools of some agents.
     pub(crate) fn schema(&self, left_out: &BTreeSet<String>) -> Schema {
+        let unlisted = ToolInput::of_schema(&Value::Null);
         let (mut tools, mut variants) = (Vec::new(), Vec::new());
         for (name, of_agents) in self.known(left_out) {
             let Some((server, name)) = name.split_once('/') else { continue };
             let signature = |input| ToolSignature { server, name, input };
-            let mut inputs = of_agents.iter().map(|(_, tool)| &tool.input);
-            match inputs.next() {
-                Some(input) if inputs.all(|other| other == input) => tools.push(signature(input)),
-                _ => variants.extend(of_agents.iter().map(|(agent, tool)| (*agent, signature(&tool.input)))),
+            let inputs = of_agents.iter().map(|(agent, tool)| (*agent, tool.input.as_ref().unwrap_or(&unlisted)));
+            match inputs.clone().next() {
+                Some((_, input)) if inputs.clone().all(|(_, other)| other == input) => tools.push(signature(input)),
+                _ => variants.extend(inputs.map(|(agent, input)| (agent, signature(input)))),
             }
         }
         Schema::with_variants(&tools, &variants)
@@ -171,11 +205,9 @@ impl Toolset {
 
     /// What policies read of all of it. Of tools that two agents have by one name it is what needs more care.
     pub(crate) fn entries(&self, left_out: &BTreeSet<String>) -> Vec<Entry> {
-        let agents = self.agents.iter().map(|(id, (version, publisher))| Entry::Agent {
-            id: id.clone(),
-            version: version.clone(),
-            publisher: Some(publisher.clone()),
-        });
+        let others = self.others.iter().filter(|(id, _)| !self.agents.contains_key(*id));
+        let agents = self.agents.iter().chain(others);
+        let agents = agents.map(|(id, (version, publisher))| agent(id, version, publisher));
         let known = self.known(left_out);
         let tools = known.filter_map(|(name, of_agents)| {
             let profiles = of_agents.iter().map(|(_, tool)| tool.profile);
@@ -214,6 +246,10 @@ impl Toolset {
         };
         self.tools.iter().map(of).filter(|(_, of_agents)| !of_agents.is_empty())
     }
+}
+
+fn agent(id: &str, version: &str, publisher: &str) -> Entry {
+    Entry::Agent { id: id.to_owned(), version: version.to_owned(), publisher: Some(publisher.to_owned()) }
 }
 
 fn entry((server, name): (&str, &str), profile: ToolProfile) -> Entry {
@@ -323,16 +359,55 @@ mod tests {
     }
 
     #[test]
-    fn strangers_agents_are_known_up_to_a_bound() {
+    fn whom_a_request_brings_along_is_remembered_up_to_a_bound_and_makes_nothing_anew() {
         let mut tools = Toolset::default();
-        (0..OTHERS_MAX).for_each(|number| tools.take_other(&format!("a{number}"), "1.0.0", "p"));
-        tools.take_other("one-more", "1.0.0", "p");
-        assert!(!tools.agents.contains_key("one-more"));
-        tools.take_other("a0", "1.0.1", "p");
-        assert_eq!(tools.agents["a0"].0, "1.0.1", "one that is known may change");
+        let at = tools.revision();
+        for number in 0..OTHERS_MAX {
+            tools.take_other(&format!("a{number}"), "1.0.0", "p");
+            tools.take_node(&format!("n{number}"));
+        }
+        // These are read all the same.
+        assert_eq!(tools.take_other("one-more", "1.0.0", "p"), agent("one-more", "1.0.0", "p"));
+        assert_eq!(tools.take_node("one-more"), Entry::Node { id: "one-more".to_owned() });
+        assert_eq!(tools.take_other("a0", "1.0.1", "p"), agent("a0", "1.0.1", "p"), "one that is known may change");
+        assert_eq!(tools.take_other("a0", "", "p"), agent("a0", "1.0.1", "p"), "nobody said another version");
+        assert_eq!(tools.revision(), at);
+        assert_eq!(tools.entries(&BTreeSet::new()).len(), 2 * OTHERS_MAX);
         // Nobody else takes the room of the owner's.
         let own: AgentId = "urn:althing:zQmW6J5KtvuCMPmZEiozeUzguwpR2JTZfRZkZmFZfxp43uw:echo".parse().expect("an id");
         tools.take_own(&own, "");
-        assert!(tools.agents.contains_key(&own.to_string()));
+        assert!(tools.agents.contains_key(&own.to_string()) && tools.revision() > at);
+    }
+
+    #[test]
+    fn two_versions_that_answer_by_turns_make_nothing_anew() {
+        let mut tools = Toolset::default();
+        tools.take_named("own", "1.0.0", "p");
+        let at = tools.revision();
+        for _ in 0..100 {
+            assert_eq!(tools.act("own", "1.0.0", "p"), None);
+            assert_eq!(tools.act("own", "2.0.0", "p"), Some(agent("own", "2.0.0", "p")));
+        }
+        assert_eq!(tools.revision(), at);
+        // Nobody knew of this one in which version it would run.
+        tools.take_named("next", "", "p");
+        let at = tools.revision();
+        assert_eq!(tools.act("next", "1.0.0", "p"), None);
+        assert!(tools.revision() > at);
+    }
+
+    #[test]
+    fn what_a_server_says_of_a_schema_beside_its_types_is_nothing_new() {
+        let mut tools = Toolset::default();
+        let schema = |about: &str| {
+            let to = json!({ "type": "string", "description": about });
+            json!({ "type": "object", "properties": { "to": to } })
+        };
+        tools.take_listed("own", [("shop/pay", &schema("whom"), trusted())].into_iter());
+        let at = tools.revision();
+        tools.take_listed("own", [("shop/pay", &schema("who is paid"), trusted())].into_iter());
+        assert_eq!(tools.revision(), at);
+        tools.take_listed("own", [("shop/pay", &json!({ "type": "object" }), trusted())].into_iter());
+        assert!(tools.revision() > at);
     }
 }

@@ -27,8 +27,7 @@ pub enum TrialError {
 /// [`TrialError`].
 pub fn test_policy(governance: &Governance, text: Option<&str>, file: &Value) -> Result<Vec<Outcome>, TrialError> {
     let draft = governance.policies().read(&text_of(governance, text)?, &governance.people())?;
-    let of = |case: &Case| run(&draft.set, draft.world_of(case.request().principal), std::slice::from_ref(case));
-    Ok(cases(file)?.iter().flat_map(of).collect())
+    Ok(run(&draft.set, &draft.world, &cases(file)?))
 }
 
 /// Says how a request would be decided by the policies in force; it has the members of a case.
@@ -39,7 +38,7 @@ pub fn explain_policy(governance: &Governance, request: Map<String, Value>) -> R
     let draft = governance.policies().read(&text_of(governance, None)?, &governance.people())?;
     let case = only_case(request)?;
     let request = case.request();
-    Ok(explain(&draft.set, draft.world_of(request.principal), &request))
+    Ok(explain(&draft.set, &draft.world, &request))
 }
 
 fn text_of(governance: &Governance, given: Option<&str>) -> Result<String, TrialError> {

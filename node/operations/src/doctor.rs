@@ -36,7 +36,7 @@ pub use tool_lists::{silent_servers, tool_notes};
 pub use verification::TurnFinding;
 
 use crate::collector::CollectorTrouble;
-use finding::{fine, note, wrong};
+use finding::{fine, fitting, note, wrong};
 
 /// What to do about tasks of a group that want the same resource.
 const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
@@ -141,6 +141,8 @@ pub struct NodeStatus {
     pub turns: Vec<TurnFinding>,
     /// What is decided, asked and recorded.
     pub governance: GovernanceHealth,
+    /// Agents with a higher version of their model of which no rollout could be begun, and why.
+    pub held_models: Vec<(String, String)>,
     /// The groups that this node belongs to.
     pub groups: Vec<GroupHealth>,
     /// Entries of `things.urls` that cannot be read, and why.
@@ -193,6 +195,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     sessions::judge(&status.sessions, &mut findings);
     groups(status, &mut findings);
     verification::judge(&status.turns, &mut findings);
+    findings.extend(status.held_models.iter().map(verification::judge_held));
     governance::judge(&status.governance, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
     findings.extend(status.registries.iter().flat_map(registries::judge_held));
@@ -427,7 +430,7 @@ fn discovery(status: &NodeStatus, findings: &mut Vec<Finding>) {
     mesh::introductions(&status.mesh, findings);
     mesh::remembered(&status.mesh, status.peers, findings);
     if status.peers > 0 {
-        let (are, nodes) = (if status.peers == 1 { "is" } else { "are" }, counted(status.table, "node"));
+        let (are, nodes) = (fitting(status.peers, "is", "are"), counted(status.table, "node"));
         findings.push(fine("L3", format!("{} {are} connected, {nodes} in the table", counted(status.peers, "peer"))));
         return;
     }

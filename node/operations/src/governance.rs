@@ -19,8 +19,8 @@ pub use althing_governance::trials::{
     Explanation, Finding, Outcome, TrialError, Verdict, demand_words, explain_policy, test_policy,
 };
 pub use althing_governance::{
-    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, EraseError, PendingAsk, PolicyDiff,
-    PolicyStatus, SignedAnswer, StandingTerms, Turnabout, Want, erase_person,
+    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, EraseError, PendingAsk, PersonErasure,
+    PolicyDiff, PolicyStatus, SignedAnswer, StandingTerms, Turnabout, Want, erase_person,
 };
 pub use delivery::{DELIVERIES, Delivery, Questions};
 pub use messenger::{DeliveryError, Messenger};

@@ -115,6 +115,7 @@ impl Connected {
             dependencies: Vec::new(),
             resources: Vec::new(),
             label: order.label,
+            channel: None,
         };
         let rights = order.rights.clone();
         let mut abandon = Abandon { groups: self.groups.clone(), group, task: Some(task), rights };

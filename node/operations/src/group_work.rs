@@ -11,6 +11,7 @@ use std::time::Duration;
 use a2a::{Part, Role};
 use althing_calls::{
     Asker, CallRequest, Callee, Calls, Operation, OperationError, OperationRequest, Principal, Purpose, Refusal, Reply,
+    TargetChoice,
 };
 use althing_communication::{Network, WallClock};
 use althing_coordination::{Again, Answering, Assigned, Report, WorkFailure, Worker};
@@ -265,6 +266,7 @@ impl Worker for GroupWorker {
         let calls = self.calls.clone();
         let label = self.label(&task);
         let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
+        let lease = lease.by_channel(task.channel.as_deref());
         async move {
             let agent = agent?;
             let failed = |reason: String, again| WorkFailure { reason, again };
@@ -273,7 +275,7 @@ impl Worker for GroupWorker {
                 .map_err(|error| failed(error.to_string(), Again::Nobody))?;
             let refused = |error: OperationError| failed(error.to_string(), again(&error));
             let mut target = calls.target(&Asker::Owner, &Callee::Id(agent), Purpose::Call).await.map_err(refused)?;
-            target.candidates = candidates;
+            target.choice = TargetChoice::Among(candidates);
             // The agent answers whom it would answer if they called it themselves.
             let principals = vec![Principal::Caller(task.on_behalf_of)];
             let attributes = Attributes { label, ..Attributes::default() };
@@ -352,6 +354,8 @@ struct TaskMetadata {
     fencing_token: u64,
     /// The same for each attempt: what an outside system executes once.
     idempotency_key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<String>,
     /// The steps of the workflow whose results are in it and that no gate judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_verified: Vec<String>,
@@ -374,6 +378,7 @@ fn params(task: &Assigned) -> Vec<u8> {
         attempt: task.attempt,
         fencing_token: task.token,
         idempotency_key: task.task.to_string(),
+        channel: task.channel.clone(),
         not_verified: task.unverified.clone(),
     };
     let message = TaskMessage {
@@ -459,6 +464,7 @@ mod tests {
             needs: Needs::of(Target::Agent("clerk".to_owned())),
             input: input.as_bytes().to_vec(),
             priority: Priority::Normal,
+            channel: None,
             deadline_ms: None,
             is_step: false,
             label: None,
@@ -472,6 +478,13 @@ mod tests {
         let task = Assigned { unverified: vec!["draft".to_owned()], ..assigned("{{step.draft}}") };
         let told: Value = serde_json::from_slice(&params(&task)).expect("JSON");
         assert_eq!(told["message"]["metadata"][METADATA]["notVerified"], json!(["draft"]));
+    }
+
+    #[test]
+    fn an_agent_is_told_the_channel_of_its_task() {
+        let task = Assigned { channel: Some("web".to_owned()), ..assigned("count the boats") };
+        let told: Value = serde_json::from_slice(&params(&task)).expect("JSON");
+        assert_eq!(told["message"]["metadata"][METADATA]["channel"], "web");
     }
 
     #[test]

@@ -47,8 +47,10 @@ pub use routing::{
 };
 pub use secrets::{SECRET_BYTES_MAX, SecretError, Secrets};
 pub use token_records::TokenRecords;
-pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, token_digest};
-pub use trials::{AgentTests, CompareOrder, RecordedTasks, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder};
+pub use tokens::{TokenEntries, TokenEntry, TokenError, TokenFile, TokenStamp, token_digest};
+pub use trials::{
+    AgentTests, CompareOrder, JudgeAgreements, RecordedTasks, TEST_RUNS_MAX, TaskCase, TaskReplay, TestError, TestOrder,
+};
 pub use uploads::{UploadError, UploadFolder, forget as forget_upload};
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::owner_files::OwnerFiles;
 use crate::registries::{ORGANISATIONS, RECEIPTS, REGISTRIES, Registries, followed};
 use crate::routing::{LearnedRoutes, ROUTES, VECTORS};
 use crate::token_records::TokenRecords;
+use crate::trials::JudgeAgreements;
 use crate::updates::Updates;
 use crate::uploads;
 
@@ -60,6 +61,8 @@ pub struct Operations {
     pub faces: OnceLock<Vec<Finding>>,
     /// How its layers are.
     pub health: HealthWords,
+    /// How far the agents that judge answers agree with labelled cases.
+    pub judges: JudgeAgreements,
     /// The files of its owner's keys, where the node runs by them.
     pub owner_files: OnceLock<Arc<OwnerFiles>>,
     /// The agents that groups place here.
@@ -112,6 +115,7 @@ impl Operations {
             collector,
             faces,
             health: HealthWords::default(),
+            judges: JudgeAgreements::default(),
             owner_files,
             placements,
             agents_known,

@@ -13,7 +13,7 @@ use althing_execution::{Builtins, Host};
 use althing_node::{Execution, Gates, Introductions, LanPort, NodeConfig, NodeError, Owner, Ports};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
-use althing_store::{Batch, Durability, MemoryStore, Store as _};
+use althing_store::{Batch, Durability, MemoryStore, Store};
 use althing_td::AgentFile;
 use serde_json::json;
 use tokio::sync::watch;
@@ -29,7 +29,10 @@ pub(crate) async fn started(folder: &Path) -> (Operations, watch::Sender<Owner>)
 }
 
 /// The same, with what its store has already.
-async fn started_on(folder: &Path, store: Arc<MemoryStore>) -> Result<(Operations, watch::Sender<Owner>), NodeError> {
+pub(crate) async fn started_on(
+    folder: &Path,
+    store: Arc<dyn Store>,
+) -> Result<(Operations, watch::Sender<Owner>), NodeError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (clock, entropy) = (WallClock::new(|| NOW_MS), entropy());
     let (sender, owner) = watch::channel(Owner::open(&folder.join("owner"), &clock, &entropy).expect("a new owner"));

@@ -1,6 +1,5 @@
 //! Changes of the gateway's tokens on record, whoever made them: commands change the file too, whether the node runs or not.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,15 +7,15 @@ use althing_governance::{Governance, records};
 use althing_node::NodeError;
 use tokio::sync::Mutex;
 
-use crate::tokens::TokenFile;
+use crate::tokens::{TokenFile, TokenStamp};
 
 /// What is recorded of them is called so.
 const TOKENS: &str = "tokens";
 /// Between two looks at the file.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What tells one version of the file from another: it is replaced, never written in place. None where it is not there.
-type Stamp = Option<(u64, u64, i64, i64)>;
+/// A version of the file; none where it is not there.
+type Version = Option<TokenStamp>;
 
 /// Puts on record what the file of tokens says: their names, scopes, agents and digests.
 pub struct TokenRecords {
@@ -29,9 +28,9 @@ pub struct TokenRecords {
 #[derive(Default)]
 struct Versions {
     /// The one that is on record, or cannot be read.
-    last: Option<Stamp>,
+    last: Option<Version>,
     /// The one of which the log says that it is not on record yet: once, and not with each look.
-    told: Option<Stamp>,
+    told: Option<Version>,
 }
 
 impl TokenRecords {
@@ -44,7 +43,7 @@ impl TokenRecords {
     ///
     /// # Errors
     /// [`NodeError::Unrecorded`].
-    pub async fn check(&self, governance: &Governance) -> Result<(), NodeError> {
+    pub async fn check(governance: &Governance) -> Result<(), NodeError> {
         Ok(records::check(governance).await?)
     }
 
@@ -52,7 +51,8 @@ impl TokenRecords {
     pub async fn note(&self, governance: &Governance) {
         let Some(file) = &self.file else { return };
         let mut seen = self.seen.lock().await;
-        let stamp = stamp(file.path());
+        // Before it is read: what is written meanwhile is another version.
+        let stamp = file.stamp();
         if seen.last == Some(stamp) {
             return;
         }
@@ -92,13 +92,11 @@ impl TokenRecords {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let facts = std::fs::symlink_metadata(path).ok()?;
-    Some((facts.ino(), facts.size(), facts.mtime(), facts.mtime_nsec()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use althing_governance::audit::{AuditFilter, RecordBody};
 
     use super::*;
@@ -110,7 +108,7 @@ mod tests {
         let (node, _owner) = started(folder.path()).await;
         let (tokens, records) = (TokenFile::of(folder.path()), TokenRecords::of(Some(folder.path())));
         let governance = &node.governance;
-        records.check(governance).await.expect("it can be recorded");
+        TokenRecords::check(governance).await.expect("it can be recorded");
         records.note(governance).await;
         let token = tokens.add("maria", vec!["read".to_owned()], &[], [1; 32]).expect("a token");
         records.note(governance).await;
@@ -127,6 +125,26 @@ mod tests {
         let [RecordBody::Whole(after)] = details.bodies.as_slice() else { panic!("{:?}", details.bodies) };
         let told = String::from_utf8_lossy(&after.body);
         assert!(told.contains("maria") && !told.contains(&token), "{told}");
+        node.shut_down().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_file_that_others_could_read_is_on_record_as_soon_as_its_mode_is_mended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (node, _owner) = started(folder.path()).await;
+        let (tokens, records) = (TokenFile::of(folder.path()), TokenRecords::of(Some(folder.path())));
+        let recorded = || async {
+            records.note(&node.governance).await;
+            let filter = AuditFilter { action: Some(TOKENS.to_owned()), ..AuditFilter::default() };
+            node.governance.audit().query(&filter, 10).await.expect("it is read").records.len()
+        };
+        let mode =
+            |bits: u32| std::fs::set_permissions(tokens.path(), Permissions::from_mode(bits)).expect("it is ours");
+        tokens.add("maria", vec!["read".to_owned()], &[], [1; 32]).expect("a token");
+        mode(0o644);
+        assert_eq!(recorded().await, 0, "it is not read");
+        mode(0o600);
+        assert_eq!(recorded().await, 1, "nothing but its mode is another");
         node.shut_down().await;
     }
 }

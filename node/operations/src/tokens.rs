@@ -2,7 +2,8 @@
 //! token is shown once, when it is made.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, metadata, symlink_metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use althing_calls::is_user_name;
@@ -118,6 +119,20 @@ impl TokenError {
     }
 }
 
+/// What tells one version of the file from another. It is replaced, never written in place; but its mode, which decides whether
+/// it is read, may change alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenStamp {
+    inode: u64,
+    bytes: u64,
+    /// Two changes of it may have one time: a kernel's clock ticks every few milliseconds.
+    mode: u32,
+    /// Seconds and nanoseconds, as the next.
+    written: (i64, i64),
+    /// When anything of it was changed, also its mode.
+    changed: (i64, i64),
+}
+
 /// The tokens of a data folder.
 #[derive(Debug)]
 pub struct TokenFile(PathBuf);
@@ -133,6 +148,20 @@ impl TokenFile {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Which version of the file is there; none where it is not.
+    #[must_use]
+    pub fn stamp(&self) -> Option<TokenStamp> {
+        // A link that leads nowhere is there still: the gateway is not open.
+        let facts = metadata(&self.0).or_else(|_| symlink_metadata(&self.0)).ok()?;
+        Some(TokenStamp {
+            inode: facts.ino(),
+            bytes: facts.size(),
+            mode: facts.mode(),
+            written: (facts.mtime(), facts.mtime_nsec()),
+            changed: (facts.ctime(), facts.ctime_nsec()),
+        })
     }
 
     /// All, by name.

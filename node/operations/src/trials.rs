@@ -4,8 +4,10 @@
 mod comparison;
 mod elsewhere;
 mod error;
+mod judges;
 mod recorded;
 mod run;
+mod servers;
 mod subject;
 
 use std::collections::BTreeSet;
@@ -20,9 +22,11 @@ use althing_verification::machine::silent::call_norm;
 
 use crate::operations::Operations;
 
+use servers::AgentServers;
 use subject::Subject;
 
 pub use error::{TEST_RUNS_MAX, TestError};
+pub use judges::JudgeAgreements;
 pub use recorded::{RecordedTasks, TaskCase, TaskReplay};
 
 /// How often the intervals of a report may be wrong.
@@ -113,7 +117,9 @@ impl AgentTests<'_> {
         }
         let scorer = scorer(order.scorer.as_deref())?;
         let subject = Box::pin(self.subject(order)).await?;
-        let agent = subject.agent();
+        if let Subject::Here(agent) = &subject {
+            AgentServers::of(&self.0.host, &[agent]).check(order.live.as_ref(), &order.agent)?;
+        }
         let mut all = Vec::with_capacity(cases.len());
         for case in &cases {
             let (id, grade) = (case.id.clone(), case.expectation.verdict);
@@ -121,18 +127,19 @@ impl AgentTests<'_> {
             for _ in 0..runs {
                 report.runs.push(match &subject {
                     Subject::Here(agent) => self.run(order, case, scorer, agent).await,
-                    Subject::Elsewhere(agent) => Box::pin(self.run_elsewhere(order, case, scorer, agent)).await,
+                    Subject::Elsewhere { agent, .. } => Box::pin(self.run_elsewhere(order, case, scorer, agent)).await,
                 });
             }
             all.push(report);
         }
-        let is_elsewhere = matches!(subject, Subject::Elsewhere(_));
-        if !is_elsewhere {
+        let report = report(order, &subject, scorer, all);
+        if let Subject::Here(agent) = &subject {
+            self.0.judges.note(agent.name(), &report.agreements);
             // What a tape says again is no evidence of its own.
             let counted = if order.live.is_some() { runs } else { 1 };
-            self.note_calls(agent, &cases, &all, counted);
+            self.note_calls(agent, &cases, &report.cases, counted);
         }
-        Ok(Report { is_elsewhere, ..report(order, agent, scorer, all) })
+        Ok(report)
     }
 
     /// Notes how many tools the right ones of so many runs of each case called: its other turns are compared with that.
@@ -185,7 +192,7 @@ fn result(run: &CaseRun) -> Option<CaseResult> {
     Some(CaseResult { is_right, first_token_ms: run.figures.first_token_ms })
 }
 
-fn report(order: &TestOrder, agent: &AgentRef, scorer: Scorer, cases: Vec<CaseReport>) -> Report {
+fn report(order: &TestOrder, subject: &Subject, scorer: Scorer, cases: Vec<CaseReport>) -> Report {
     let counts = |case: &CaseReport| {
         let (passed, runs) = case.counts();
         CaseRuns { passed, runs }
@@ -195,8 +202,8 @@ fn report(order: &TestOrder, agent: &AgentRef, scorer: Scorer, cases: Vec<CaseRe
         of(&counts, order.runs, ALPHA).ok().map(|known| known.interval)
     };
     Report {
-        agent: agent.name().to_owned(),
-        version: agent.version.to_string(),
+        agent: subject.name().to_owned(),
+        version: subject.version(),
         scorer,
         k: order.runs,
         pass_hat_interval: interval(pass_all),
@@ -204,7 +211,7 @@ fn report(order: &TestOrder, agent: &AgentRef, scorer: Scorer, cases: Vec<CaseRe
         agreements: agreements(&cases, ALPHA),
         cases,
         floor: order.floor.map(|share| Floor { share }),
-        is_elsewhere: false,
+        is_elsewhere: matches!(subject, Subject::Elsewhere { .. }),
     }
 }
 

@@ -41,9 +41,9 @@ impl<'a> Updates<'a> {
     pub(crate) async fn run(&self) {
         for look in 1_u64.. {
             let has_news = timeout(LOOK, self.inventory.news()).await.is_ok();
-            let installed = self.node.revocations.installed();
+            let installed = self.node.revocations.installed_names();
             self.inventory.held().retain(&installed);
-            for name in installed.into_keys() {
+            for name in installed {
                 if let Err(error) = self.settle(&name).await {
                     tracing::error!(agent = name, %error, "what became of a newer release is not noted yet");
                     continue;
@@ -58,7 +58,7 @@ impl<'a> Updates<'a> {
     /// Begins a rollout of the newest release of what has that name, if there is a newer one that is to be tried.
     async fn try_newer(&self, name: &str) {
         let (node, held) = (self.node, self.inventory.held());
-        let Some(row) = node.revocations.installed().remove(name) else { return };
+        let Some(row) = node.revocations.installed_row(name) else { return };
         // One that is under way, also one of the owner's, goes first.
         if row.update == UpdateRule::Asked || row.trial.is_some() || node.rollouts.versions(name).is_some() {
             return held.hold(name, None);
@@ -95,7 +95,7 @@ impl<'a> Updates<'a> {
         let offer = self.releases.look_for_update(&node.agents, name, terms, trusts(node)).await?;
         let _installing = self.inventory.lock().await;
         offer.admitted(&node.agents).await?;
-        if node.revocations.installed().get(name) != Some(&row) {
+        if node.revocations.installed_row(name).as_ref() != Some(&row) {
             return Err(RegistriesError::Changed);
         }
         if node.agents.file(name)?.1 != row.folder {
@@ -112,7 +112,7 @@ impl<'a> Updates<'a> {
                 remove_folder(&folder);
             }
             // It may have been removed meanwhile.
-            if node.revocations.installed().contains_key(name) {
+            if node.revocations.installed_row(name).is_some() {
                 node.revocations.set_installed(name, Some(row)).await?;
             }
             return Err(error.into());
@@ -128,7 +128,7 @@ impl<'a> Updates<'a> {
         let _installing = self.inventory.lock().await;
         // First, so that no rollout is ended that is another file's.
         self.note(name).await?;
-        let Some(row) = node.revocations.installed().remove(name) else { return Ok(()) };
+        let Some(row) = node.revocations.installed_row(name) else { return Ok(()) };
         let Some(trial) = row.trial.filter(|_| node.rollouts.versions(name).is_some()) else { return Ok(()) };
         let agent: AgentId = row.agent.parse()?;
         let Some(why) = node.revocations.of(&agent, &trial.version) else { return Ok(()) };
@@ -140,7 +140,7 @@ impl<'a> Updates<'a> {
     /// Called while nobody else installs.
     async fn note(&self, name: &str) -> Result<(), RegistriesError> {
         let node = self.node;
-        let Some(row) = node.revocations.installed().remove(name) else { return Ok(()) };
+        let Some(row) = node.revocations.installed_row(name) else { return Ok(()) };
         if row.trial.is_none() && row.former.is_empty() {
             return Ok(());
         }
@@ -276,6 +276,7 @@ mod tests {
             one_in: 1.0,
             limit: 20.0,
             signals: Vec::new(),
+            left_out: [(0, 0); 2],
             shadow: None,
             cases: None,
             effects: Vec::new(),

@@ -14,6 +14,8 @@ use crate::{AgentId, Digest, Label, cbor, hidden_in};
 
 /// The number of leaves among the kinds of objects: no object has it.
 const KIND: u8 = 23;
+/// Bytes of most leaves.
+const LEAF_BYTES: usize = 512;
 
 /// Why bytes are no leaf, or no ask.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -234,7 +236,8 @@ impl AuditLeaf {
     /// [`AuditError`]: a reader would refuse it.
     pub fn encode(&self) -> Result<Vec<u8>, AuditError> {
         self.check()?;
-        let bytes = minicbor::to_vec(self).expect("writing to a vector cannot fail");
+        let mut bytes = Vec::with_capacity(LEAF_BYTES);
+        minicbor::encode(self, &mut bytes).expect("writing to a vector cannot fail");
         if bytes.len() > AUDIT_LEAF_BYTES_MAX {
             return Err(CborError::Size { len: bytes.len(), max: AUDIT_LEAF_BYTES_MAX }.into());
         }

@@ -209,7 +209,8 @@ pub struct Security {
     /// Tools among `capabilities` that it may call only where a person consents: `server/tool`, or `server/*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub consent_for: Vec<String>,
-    /// The highest tier of tools that it may call, 0 to 9, as the profiles of tools say it; without it, any.
+    /// The highest tier of tools that it may call, as the profiles of tools say it, and of models that it may be bound to, 0 to 9; without
+    /// it, any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tier: Option<u8>,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::declaration::Declaration;
+use super::declaration::{Declaration, RULES_OF_CHANNELS};
 use super::proposal::{Amendment, Endorse, Propose, Replace};
 use super::work::{Abandon, Assign, Choice, Claim, Complete, Decline, Define, Depend, Fail, Refuse, Steal, Submit};
 use super::workflow::{Approve, Fire, RunWorkflow, Schedule};
@@ -57,6 +57,9 @@ pub struct Founding {
     /// Where the founder can be dialled.
     #[n(3)]
     pub addresses: Vec<String>,
+    /// The version of the rules that the founder knows; builds of the first version do not say it.
+    #[n(4)]
+    pub rules: Option<u32>,
 }
 
 /// A node becomes a member.
@@ -288,6 +291,16 @@ impl Statement for Batch {
 }
 
 impl Command {
+    /// The version of the rules to which it belongs: who knows earlier ones only cannot read it. A founding is read by nobody
+    /// else, and belongs to the first one.
+    #[must_use]
+    pub fn rules(&self) -> u32 {
+        match self {
+            Command::Submit(submit) if submit.channel.is_some() => RULES_OF_CHANNELS,
+            _ => 1,
+        }
+    }
+
     fn check(&self) -> Result<(), ObjectError> {
         let key_fits = |key: &str| (1..=GROUP_KEY_BYTES_MAX).contains(&key.len());
         let wrong = |what: String| Err(ObjectError::Shape(what));

@@ -5,7 +5,9 @@ use minicbor::{Decode, Encode};
 use crate::Digest;
 
 /// The version of the rules by which a group executes its log that this build knows (SPEC.md, chapter 18).
-pub const RULES: u32 = 1;
+pub const RULES: u32 = 2;
+/// The version from which on a task may say its channel.
+pub(super) const RULES_OF_CHANNELS: u32 = 2;
 
 /// A member declares which rules it knows, and what its state was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

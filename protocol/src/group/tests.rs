@@ -283,7 +283,7 @@ fn a_batch_keeps_the_limits_of_logs_and_addresses() {
     };
     let found = |logs: usize, addresses: Vec<String>| {
         let (charter, owner, logs) = (signed.clone(), proof.clone(), vec![events(1); logs]);
-        Command::Found(Box::new(Founding { charter, logs, owner, addresses }))
+        Command::Found(Box::new(Founding { charter, logs, owner, addresses, rules: None }))
     };
     let amend = |logs: usize, of: usize| {
         Command::Amend(Box::new(Amendment { charter: signed.clone(), logs: vec![events(of); logs] }))
@@ -303,6 +303,19 @@ fn a_batch_keeps_the_limits_of_logs_and_addresses() {
         assert!(accepts(holder(most.clone())));
         assert!(!accepts(holder(many.clone())) && !accepts(holder(long.clone())));
     }
+}
+
+/// A build of the first version of the rules reads a founding without it.
+#[test]
+fn a_founding_that_says_no_version_of_the_rules_is_written_as_before_it_could() {
+    let of = |rules: Option<u32>| {
+        let (charter, logs, addresses) = (Endorsed::new([vec![0]]), Vec::new(), Vec::new());
+        let owner = OwnerProof { membership: vec![0].into(), inception: vec![0].into() };
+        minicbor::to_vec(Founding { charter, logs, owner, addresses, rules }).expect("it encodes")
+    };
+    let (without, with) = (of(None), of(Some(2)));
+    assert_eq!((without[0], with[0]), (0xa4, 0xa5));
+    assert_eq!(with[1..].to_vec(), [&without[1..], [4, 2].as_slice()].concat());
 }
 
 proptest! {

@@ -148,6 +148,10 @@ pub struct Submit {
     /// The label of the input; without one, nothing is said of it.
     #[n(10)]
     pub label: Option<Label>,
+    /// The way by which the work came, such as `web`, if its submitter tells ways apart: 1 to 63 of the characters a-z, 0-9 and -.
+    /// Who does the task is told it.
+    #[n(11)]
+    pub channel: Option<String>,
 }
 
 /// Adds a dependency to a task that has not begun.
@@ -324,6 +328,11 @@ pub(super) fn named(what: &str, name: &str) -> Result<(), ObjectError> {
     shape(format!("{what} has 1 to {WORK_NAME_BYTES_MAX} bytes"))
 }
 
+pub(super) fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=AGENT_NAME_MAX).contains(&text.len()) && text.chars().all(allowed)
+}
+
 pub(super) fn explained(reason: &str) -> Result<(), ObjectError> {
     if reason.len() <= WORK_REASON_BYTES_MAX {
         return Ok(());
@@ -377,6 +386,9 @@ impl Submit {
         once("dependencies", &self.dependencies, WORK_DEPENDENCIES_MAX)?;
         once("resources", &self.resources, WORK_RESOURCES_MAX)?;
         self.resources.iter().try_for_each(|resource| named("a resource's name", resource))?;
+        if self.channel.as_deref().is_some_and(|channel| !is_name(channel)) {
+            return shape("a channel has 1 to 63 of the characters a-z, 0-9 and -".to_owned());
+        }
         self.needs.check()?;
         self.input.check()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use minicbor::{Decode, Encode};
 
-use super::{Authored, Kind, ObjectError, Statement, in_time, life, open};
+use super::{Authored, Kind, ObjectError, Statement, in_time, life, open_joined};
 use crate::contract::DataLabel;
 use crate::identity::{AgentId, PublicKey};
 use crate::limits::{
@@ -12,7 +12,7 @@ use crate::limits::{
     HANDOFF_SIGN_OFFS_MAX, HANDOFF_SNAPSHOT_BYTES_MAX, HANDOFF_TEXT_BYTES_MAX, TASK_ID_BYTES_MAX, WORK_NAME_BYTES_MAX,
 };
 use crate::sign_off::{SignOffError, SshSignature};
-use crate::{Digest, Label, hex, hidden_in, sign1};
+use crate::{Digest, Label, cbor, hex, hidden_in, sign1};
 
 /// What the node of an agent signs when that agent gives work to another agent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -276,24 +276,35 @@ impl Handoff {
         signer: &PublicKey,
         signature: &[u8; 64],
     ) -> Result<Authored<Handoff>, ObjectError> {
-        open(&self.envelope(signer, signature), network, "")
+        let envelope = self.envelope(signer, signature);
+        self.verified(envelope, network)
+    }
+
+    /// The handoff whose [`Handoff::envelope`] these bytes are, verified for `network`.
+    ///
+    /// # Errors
+    /// See [`ObjectError`].
+    pub fn verified(self, envelope: Vec<u8>, network: &str) -> Result<Authored<Handoff>, ObjectError> {
+        open_joined(self, envelope, network, "")
     }
 
     /// The signed bytes with a signature that somebody made before, **not yet checked**.
     #[must_use]
     pub fn envelope(&self, signer: &PublicKey, signature: &[u8; 64]) -> Vec<u8> {
-        let payload = minicbor::to_vec(self).expect("writing to a vector cannot fail");
-        sign1::join(payload, signer, signature)
+        sign1::join(self, signer, signature)
     }
 
     /// What people sign off: the digest of the payload without its sign-offs.
     #[must_use]
     pub fn document(&self) -> Digest {
+        if self.regulation.as_ref().is_none_or(|regulation| regulation.sign_offs.is_empty()) {
+            return cbor::digest(self);
+        }
         let mut bare = self.clone();
         if let Some(regulation) = &mut bare.regulation {
             regulation.sign_offs.clear();
         }
-        crate::digest(&minicbor::to_vec(&bare).expect("writing to a vector cannot fail"))
+        cbor::digest(&bare)
     }
 
     /// Checks that it can be accepted at `now_ms`.
@@ -336,13 +347,17 @@ impl Handoff {
         signers: &BTreeSet<PublicKey>,
         now_ms: u64,
     ) -> Result<(), ApprovalError> {
-        let document = self.document();
+        let sign_offs = self.regulation.as_ref().map(|it| it.sign_offs.as_slice()).unwrap_or_default();
         let mut counts = false;
-        for sign_off in self.regulation.iter().flat_map(|it| &it.sign_offs) {
-            match sign_off.verify(&document, now_ms) {
-                Ok(signer) => counts |= signers.contains(&signer),
-                Err(SignOffError::Expired { .. }) => {}
-                Err(reason) => return Err(ApprovalError::Signature { role: sign_off.role.clone(), reason }),
+        if !sign_offs.is_empty() {
+            // Hashed only here: it may be a megabyte, and most work has none.
+            let document = self.document();
+            for sign_off in sign_offs {
+                match sign_off.verify(&document, now_ms) {
+                    Ok(signer) => counts |= signers.contains(&signer),
+                    Err(SignOffError::Expired { .. }) => {}
+                    Err(reason) => return Err(ApprovalError::Signature { role: sign_off.role.clone(), reason }),
+                }
             }
         }
         match self.level(of_call).filter(|level| *level >= DataLabel::Confidential) {

@@ -21,7 +21,7 @@ const IDENTITY: [u8; 32] = {
 };
 
 fn opened(bytes: &[u8]) -> Result<Vec<u8>, sign1::Sign1Error> {
-    sign1::read(bytes, MAX)?.verify(AAD)
+    Ok(sign1::read(bytes, MAX)?.verify(AAD)?.to_vec())
 }
 
 #[test]

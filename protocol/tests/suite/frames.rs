@@ -44,6 +44,17 @@ fn a_frame_built_by_hand_is_what_the_crate_builds() {
 }
 
 #[test]
+fn a_frame_is_the_same_one_behind_room_for_its_length() {
+    let long = || Frame { body: vec![b'x'; 70_000], ..request() };
+    for frame in [request(), long()] {
+        let alone = towards_acceptor(&binding()).0.seal(frame.clone()).expect("a good frame");
+        let behind = towards_acceptor(&binding()).0.seal_behind(4, frame.clone()).expect("a good frame");
+        assert_eq!(behind, [&[0; 4][..], &alone].concat());
+        assert_eq!(open(&behind[4..]), Ok(frame));
+    }
+}
+
+#[test]
 fn a_frame_by_another_key_than_the_peers_is_refused() {
     // P-26: honestly signed by a stranger, for exactly this place.
     let payload = bound(&binding(), 0, public(ACCEPTOR), &members());

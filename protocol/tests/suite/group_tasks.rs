@@ -96,6 +96,12 @@ fn with(member: u64, value: Vec<u8>) -> Vec<u8> {
     command_by_hand(10, &[map(&members)])
 }
 
+/// The full task by that channel.
+fn by_channel(name: &str) -> Vec<u8> {
+    let members = [full(), vec![(11, tstr(name))]].concat();
+    command_by_hand(10, &[map(&members)])
+}
+
 fn said(number: u64, reason: &str) -> Vec<u8> {
     let mut members = vec![(0, claim()), (1, tstr(reason))];
     if number == 17 {
@@ -133,6 +139,7 @@ fn good() -> Vec<Case> {
     vec![
         of("submitting a task", command_by_hand(10, &[map(&full())])),
         of("submitting a task that states no more than it must", command_by_hand(10, &[map(&least())])),
+        of("submitting a task by a channel", by_channel("web")),
         of("depending on a task", command_by_hand(11, &[map(&[(0, id(1)), (1, id(2))])])),
         of("assigning a task", command_by_hand(12, &[assignment])),
         of("starting a task", command_by_hand(13, &[claim()])),
@@ -168,6 +175,7 @@ fn at_the_bounds() -> Vec<Case> {
         of("64 dependencies", with(8, array(&ids))),
         of("8 resources", with(9, texts(&numbers(8)))),
         of("a resource of 128 bytes", with(9, texts(&["r".repeat(128)]))),
+        of("a channel of 63 characters", by_channel(&"c".repeat(63))),
         of("a reason of 512 bytes", said(17, &"r".repeat(512))),
         of("refusing with a reason of 256 bytes", said(35, &"r".repeat(256))),
         of("abandoning with a reason of 512 bytes", abandon(&"r".repeat(512))),
@@ -217,6 +225,9 @@ fn bad_tasks() -> Vec<Case> {
         of("a resource twice", with(9, texts(&twice))),
         of("a resource without a name", with(9, texts(&[String::new()]))),
         of("a resource of 129 bytes", with(9, texts(&["r".repeat(129)]))),
+        of("a channel without a name", by_channel("")),
+        of("a channel of 64 characters", by_channel(&"c".repeat(64))),
+        of("a channel with an upper-case letter", by_channel("Web")),
         of("a task without an input", without(3)),
         of("a task with a member that this version does not know", command_by_hand(10, &[map(&unknown)])),
     ]
@@ -284,6 +295,9 @@ fn submission(it: &Submit) -> Value {
         "resources": it.resources });
     if let Some(label) = it.label {
         shown["label"] = json!(label);
+    }
+    if let Some(channel) = &it.channel {
+        shown["channel"] = json!(channel);
     }
     shown
 }

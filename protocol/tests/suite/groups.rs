@@ -230,6 +230,7 @@ fn found() -> Command {
         logs: owners().iter().map(events).collect(),
         owner: proof(),
         addresses: vec!["/ip4/192.0.2.1/tcp/4001".to_owned()],
+        rules: None,
     }))
 }
 

@@ -274,7 +274,30 @@ fn a_view_with_the_signature_is_the_signed_handoff_again() {
     assert!(again(signed.body.clone(), NETWORK, public(STRANGER)).is_err(), "of another signer");
     let mut other = signed.body.clone();
     other.assumptions.push("All is well.".to_owned());
-    assert!(again(other, NETWORK, public(NODE)).is_err(), "of other words");
+    assert!(again(other.clone(), NETWORK, public(NODE)).is_err(), "of other words");
+    // Put together once, and verified as that.
+    let envelope = signed.body.envelope(&public(NODE), &signed.signature());
+    assert_eq!(envelope, signed.bytes);
+    assert_eq!(signed.body.clone().verified(envelope.clone(), NETWORK).as_ref(), Ok(&signed));
+    assert!(matches!(other.verified(envelope, NETWORK), Err(ObjectError::Shape(_))), "another one's envelope");
+    let mut large = body();
+    large.context.state_snapshot = Some(vec![7; HANDOFF_SNAPSHOT_BYTES_MAX]);
+    let large = object::sign(large, NETWORK, "", &key(NODE)).expect("a shape");
+    let again = large.body.clone().with_signature(NETWORK, &public(NODE), &large.signature());
+    assert_eq!(again.as_ref(), Ok(&large));
+    assert_eq!(object::open::<Handoff>(&large.bytes, NETWORK, ""), Ok(large), "it is the same one when it is read");
+}
+
+#[test]
+fn the_document_is_the_payload_without_sign_offs_however_it_is_hashed() {
+    // P-207
+    for mut body in [body(), approved(), with_sign_offs(vec![signed_off("owner")])] {
+        let document = body.document();
+        if let Some(regulation) = &mut body.regulation {
+            regulation.sign_offs.clear();
+        }
+        assert_eq!(document, althing_protocol::digest(&minicbor::to_vec(&body).expect("it encodes")));
+    }
 }
 
 #[test]

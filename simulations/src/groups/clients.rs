@@ -117,6 +117,7 @@ pub fn task(number: u32, order: Order) -> Submit {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     }
 }
 

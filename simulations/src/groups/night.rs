@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Counts, Violation, run};
-use crate::seeds::on_all_processors;
+use crate::seeds;
 
 /// Bytes of a file that says how far a series is.
 const PROGRESS_BYTES_MAX: u64 = 1 << 20;
@@ -95,12 +95,10 @@ impl Progress {
 /// When a run panics.
 #[must_use]
 pub fn run_all(first: u64, last: u64) -> Vec<(u64, Counts, Vec<Violation>)> {
-    let of = |seed| {
+    seeds::run_all(first, last, |seed| {
         let outcome = run(seed, None, super::as_it_is());
         (outcome.counts, outcome.violations)
-    };
-    let ran = on_all_processors(first, last, of).into_iter();
-    ran.map(|(seed, (counts, violations))| (seed, counts, violations)).collect()
+    })
 }
 
 #[cfg(test)]

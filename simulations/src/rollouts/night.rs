@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::flaw::{self, Flaw};
 use super::{Counts, Outcome, Violation, adversary, as_it_is, run};
-use crate::seeds::on_all_processors;
+use crate::seeds;
 
 /// What is printed, and whether everything holds.
 pub struct Report {
@@ -20,12 +20,10 @@ pub struct Report {
 /// When a run panics.
 #[must_use]
 pub fn run_all(first: u64, last: u64) -> Vec<(u64, Counts, Vec<Violation>)> {
-    let of = |seed| {
+    seeds::run_all(first, last, |seed| {
         let outcome = run(seed, None, &*as_it_is());
         (outcome.counts, outcome.violations)
-    };
-    let ran = on_all_processors(first, last, of).into_iter();
-    ran.map(|(seed, (counts, violations))| (seed, counts, violations)).collect()
+    })
 }
 
 /// The first of those seeds that breaks the invariant, if one does; `adversary` is let loose, and `flaw` is planted.
@@ -43,9 +41,16 @@ pub fn first_break(
     })
 }
 
-/// Runs one seed, with what was seen; or many, with a summary; or seeks the first that shows a bug.
+/// Runs one seed, with what was seen; or many, with a summary; or seeks the first that shows a bug, by breaking that invariant or,
+/// without one, any.
 #[must_use]
-pub fn report(seeds: u64, seed: Option<u64>, adversary: Option<&str>, flaw: Option<&str>) -> Report {
+pub fn report(
+    seeds: u64,
+    seed: Option<u64>,
+    adversary: Option<&str>,
+    flaw: Option<&str>,
+    invariant: Option<&str>,
+) -> Report {
     let adversary = adversary.and_then(|name| adversary::known().find(|known| *known == name));
     let flaw = flaw.and_then(flaw::named);
     let is_usual = flaw.is_none() && adversary.is_none();
@@ -53,10 +58,11 @@ pub fn report(seeds: u64, seed: Option<u64>, adversary: Option<&str>, flaw: Opti
     let outcome = match seed {
         Some(seed) => Some(run(seed, adversary, &*flaw)),
         None if is_usual => return summary(seeds),
-        None => first_break(1..=seeds, adversary, &*flaw, None),
+        None => first_break(1..=seeds, adversary, &*flaw, invariant),
     };
     let Some(outcome) = outcome else {
-        return Report { lines: vec![format!("{seeds} seeds, and none breaks anything")], is_sound: true };
+        let what = invariant.unwrap_or("anything");
+        return Report { lines: vec![format!("{seeds} seeds, and none breaks {what}")], is_sound: true };
     };
     let mut lines = vec![format!("{:#?}", outcome.evidence.plan)];
     lines.extend(outcome.lines());

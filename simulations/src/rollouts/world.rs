@@ -158,7 +158,8 @@ impl<'a> Scene<'a> {
         let row = self.disk.read(Key::Versions);
         let read = row.map(|row| decode_row(row).expect("the row that was written"));
         self.leader = read.unwrap_or_else(|| Versions::new(digest_of(0)));
-        // Whoever starts the node sets its clock right that was set back meanwhile: which times it saw it forgot.
+        // A clock that was set back is set right before the node starts again. Of the times that it saw, a node that starts knows only
+        // those on its disk: with a clock that stays behind, it could take a step at a time at which a conversation began before.
         let behind_ms = before_ms.saturating_sub(self.reading_ms());
         self.offset_ms = self.offset_ms.saturating_add_unsigned(behind_ms);
         let end = self.ends.next();

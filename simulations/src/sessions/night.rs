@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::flaw::Flaw;
 use super::{Counts, Outcome, Violation, as_it_is, run};
-use crate::seeds::on_all_processors;
+use crate::seeds;
 
 /// Runs all seeds from `first` to `last`, on all processors: what happened, and what does not hold, in the order of the
 /// seeds.
@@ -13,12 +13,10 @@ use crate::seeds::on_all_processors;
 /// When a run panics.
 #[must_use]
 pub fn run_all(first: u64, last: u64) -> Vec<(u64, Counts, Vec<Violation>)> {
-    let of = |seed| {
+    seeds::run_all(first, last, |seed| {
         let outcome = run(seed, None, as_it_is());
         (outcome.counts, outcome.violations)
-    };
-    let ran = on_all_processors(first, last, of).into_iter();
-    ran.map(|(seed, (counts, violations))| (seed, counts, violations)).collect()
+    })
 }
 
 /// The first of those seeds that breaks the invariant, if one does; `adversary` is let loose, and `flaw` is planted.

@@ -100,8 +100,8 @@ impl<'a> TurnRun<'a> {
 
     async fn make(&mut self, step: &StepPlan) -> Result<(), AgentError> {
         let (name, arguments) = (name(step), json!({ "of": step.of }));
-        let asked =
-            Step { kind: CallKind::Tool, name, arguments: &arguments, effect: step.effect, callee: None, gate: None };
+        let (kind, arguments, effect) = (CallKind::Tool, &arguments, step.effect);
+        let asked = Step { kind, name, arguments, effect, callee: None, gate: None, meanwhile: None };
         let next = self.journal.step(asked).await.map_err(AgentError::Journal)?;
         match next {
             NextStep::Replayed(mut outcome) => {

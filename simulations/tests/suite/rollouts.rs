@@ -76,6 +76,18 @@ fn a_version_that_behaves_while_it_is_watched_is_told_apart() {
     assert!(alike.is_some_and(|alike| alike < RARE), "{alike:?}");
 }
 
+#[test]
+fn a_planted_bug_is_sought_by_the_invariant_that_it_breaks() {
+    let seek = |invariant| night::report(10, None, Some(adversary::NONE), Some("shadow-shown"), invariant);
+    let says = |told: &night::Report, words: &str| told.lines.iter().any(|line| line.contains(words));
+    for named in [None, Some("a-shadow-is-silent")] {
+        let told = seek(named);
+        assert!(!told.is_sound && says(&told, ": a-shadow-is-silent: "), "{:?}", told.lines.last());
+    }
+    let told = seek(Some("verdicts-count"));
+    assert!(told.is_sound && says(&told, "10 seeds, and none breaks verdicts-count"), "{:?}", told.lines.last());
+}
+
 fn life_end() -> impl Strategy<Value = LifeEnd> {
     let write = (1_u64..60).prop_map(Moment::Write);
     let decision = (1_u64..6).prop_map(Moment::Decision);
@@ -104,7 +116,7 @@ fn breaks(name: &str, seed: u64, invariant: &str) {
     let flaw = flaw::named(name).expect("it is one of them");
     let broken = rollouts::run(seed, Some(adversary::NONE), &*flaw).violations;
     let is_broken = broken.iter().any(|violation| violation.invariant == invariant);
-    let anew = format!("althing-sim rollouts --adversary none --flaw {name}");
+    let anew = format!("althing-sim rollouts --adversary none --flaw {name} --invariant {invariant}");
     assert!(is_broken, "{name}, seed {seed}: {invariant} holds; seek the first seed anew with `{anew}`\n{broken:#?}");
     let sound = rollouts::run(seed, Some(adversary::NONE), &*rollouts::as_it_is()).violations;
     assert!(sound.is_empty(), "seed {seed}: {sound:#?}");

@@ -96,7 +96,7 @@ pub async fn peer_tcp() {
 fn verify(bytes: &[u8], known: &mut Option<PublicKey>) -> Vec<u8> {
     let signed = sign1::read_known(bytes, BYTES_MAX, *known).expect("a signed frame");
     *known = Some(signed.signer());
-    signed.verify(b"floor").expect("a valid signature")
+    signed.verify(b"floor").expect("a valid signature").to_vec()
 }
 
 /// A connection of the floor.

@@ -9,6 +9,7 @@
 
 mod before;
 mod calls;
+mod commands;
 mod containment;
 mod faces;
 mod figures;

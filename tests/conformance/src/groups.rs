@@ -404,6 +404,7 @@ pub fn echo_task(number: u32, input: &str) -> Submit {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     }
 }
 

@@ -148,6 +148,7 @@ const TOLD: &[(&str, &[&str])] = &[
     ("althing task submit team --cap echo.say --wait", &["the task is ", "Hello"]),
     // The task's id, of which nothing is known.
     ("althing task submit team --cap echo.say --key", &[""]),
+    ("althing task submit team --cap echo.say --channel", &[""]),
     ("althing task list team --all", &["completed", "echo.say"]),
     ("althing task resources team printer", &["the rule of printer is priority"]),
     ("althing task resources team budget", &["the rule of budget is vote"]),

@@ -41,7 +41,7 @@ impl Effect {
     #[must_use]
     pub fn said(list: &BTreeMap<String, Effect>, tool: &str) -> Option<Effect> {
         let of_server = || {
-            let (server, _) = tool.split_once('/')?;
+            let (server, _) = tool.split_once('/').filter(|_| !list.is_empty())?;
             list.get(&format!("{server}/*"))
         };
         list.get(tool).or_else(of_server).copied()

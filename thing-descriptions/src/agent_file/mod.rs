@@ -357,6 +357,9 @@ pub struct ModelEndpoint {
     /// Its clearance for data; by default internal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clearance: Option<DataLabel>,
+    /// How much care it needs, 0 to [`ToolTerms::TIER_MAX`]; one of which nobody wrote it has the highest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<u8>,
 }
 
 impl ModelEndpoint {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     AgentFile, AsksAs, Callers, Exposure, MODE_DEFAULT, ModelEndpoint, Place, ProgramPort, Resume, RuntimeSpec,
-    STARTUP_TIMEOUT_MS_DEFAULT, SessionSpec, Skill, ToolServerSpec, VERSION_DEFAULT,
+    STARTUP_TIMEOUT_MS_DEFAULT, SessionSpec, Skill, ToolServerSpec, ToolTerms, VERSION_DEFAULT,
 };
 use crate::json::excerpt;
 use crate::reader::yaml::{At, Entry, Node};
@@ -58,8 +58,19 @@ const TOOLS_KEYS: [&str; 13] = [
     "effect",
     "profiles",
 ];
-const ENDPOINT_KEYS: [&str; 10] =
-    ["url", "model", "secret", "name", "version", "context_tokens", "quantisation", "ttft_ms", "cost", "clearance"];
+const ENDPOINT_KEYS: [&str; 11] = [
+    "url",
+    "model",
+    "secret",
+    "name",
+    "version",
+    "context_tokens",
+    "quantisation",
+    "ttft_ms",
+    "cost",
+    "clearance",
+    "tier",
+];
 const NATIVE_KEYS: [&str; 2] = ["builtin", "config"];
 const WASM_KEYS: [&str; 1] = ["module"];
 const REMOTE_KEYS: [&str; 5] = ["url", "secret", "card", "signed_by", "leads_to"];
@@ -288,6 +299,7 @@ fn endpoint(reader: &mut Reader, at: &At, path: String) -> Option<ModelEndpoint>
         ttft_ms: reader.whole(&fields, "ttft_ms"),
         cost: reader.whole(&fields, "cost"),
         clearance: clearance(reader, &fields),
+        tier: reader.number(&fields, "tier", 0..=ToolTerms::TIER_MAX),
     })
 }
 

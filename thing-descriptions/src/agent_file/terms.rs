@@ -51,6 +51,10 @@ impl ToolTerms {
     /// What such a list says of a tool (`server/tool`): of the tool itself, and besides of all tools of its server (`server/*`).
     #[must_use]
     pub fn said(list: &BTreeMap<String, ToolTerms>, tool: &str) -> ToolTerms {
+        // It is asked of each call, and most lists say nothing.
+        if list.is_empty() {
+            return ToolTerms::default();
+        }
         let server = tool.split_once('/').map(|(server, _)| format!("{server}/*"));
         let of_server = server.and_then(|server| list.get(&server)).copied().unwrap_or_default();
         list.get(tool).copied().unwrap_or_default().or(of_server)

@@ -407,6 +407,20 @@ fn the_effect_of_tools_stands_beside_their_server() {
 }
 
 #[test]
+fn an_endpoint_says_which_tier_its_model_has() {
+    let model =
+        "name: a\ndescription: b\ncontract: { class: { latency: srt } }\nruntime: { model: { prompt: p, endpoints: [";
+    let with = |tier: &str| format!("{model}{{ url: \"http://127.0.0.1/v1\", model: m{tier} }}] }} }}\n");
+    let tier = |text: &str| match AgentFile::parse(&with(text)).expect("is good").runtime {
+        RuntimeSpec::Model { endpoints, .. } => endpoints[0].tier,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((tier(", tier: 4"), tier("")), (Some(4), None));
+    let rules: Vec<_> = broken(&with(", tier: 10")).into_iter().map(|(_, rule, _)| rule).collect();
+    assert_eq!(rules, ["out-of-range"]);
+}
+
+#[test]
 fn profiles_say_how_far_data_go_to_a_tool_and_what_it_answers() {
     let with = |profiles: &str| format!("{SMALL}tools:\n  shop: {{ command: [a], profiles: {profiles} }}\n");
     let pay = "{ clearance: confidential, trusted: false, hide: true }";

@@ -9,12 +9,14 @@ mod write;
 
 use althing_protocol::object::{Handoff, Statement as _};
 use althing_protocol::{Authored, ObjectError, SecretKey};
+use serde_json::Value;
 
-use crate::reader::yaml::{self, YamlError};
+use crate::json::written_length;
+use crate::reader::yaml::{self, At, YamlError};
 use crate::reader::{FileProblem, lines};
 
 pub use view::{HandoffFile, HandoffSignature};
-pub use write::{handoff_json, handoff_text};
+pub use write::{handoff_json, handoff_text, handoff_view};
 
 /// The longest view, in bytes: a handoff with the longest state in base64 fits into the body of a call.
 pub const HANDOFF_FILE_BYTES_MAX: usize = 1 << 20;
@@ -96,7 +98,24 @@ pub fn parse_handoff(text: &str) -> Result<HandoffFile, HandoffFileError> {
     if text.len() > HANDOFF_FILE_BYTES_MAX {
         return Err(HandoffFileError::TooLarge(text.len()));
     }
-    match read::read(&yaml::parse_plain(text)?) {
+    file(&yaml::parse_plain(text)?)
+}
+
+/// Reads the view of a handoff that came as JSON, as [`parse_handoff`] reads its text. That takes many times as long: YAML is read
+/// letter by letter.
+///
+/// # Errors
+/// [`HandoffFileError`], without lines.
+pub fn handoff_of_json(view: &Value) -> Result<HandoffFile, HandoffFileError> {
+    let bytes = written_length(view);
+    if bytes > HANDOFF_FILE_BYTES_MAX {
+        return Err(HandoffFileError::TooLarge(bytes));
+    }
+    file(&yaml::of_json(view)?)
+}
+
+fn file(root: &At) -> Result<HandoffFile, HandoffFileError> {
+    match read::read(root) {
         (Some(file), problems) if problems.is_empty() => {
             file.handoff.check()?;
             Ok(file)

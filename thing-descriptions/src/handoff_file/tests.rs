@@ -28,7 +28,20 @@ fn draft() -> HandoffFile {
 fn with(pointer: &str, value: Value) -> Result<HandoffFile, HandoffFileError> {
     let mut view = handoff_json(&draft());
     *view.pointer_mut(pointer).unwrap_or_else(|| panic!("the example has {pointer}")) = value;
-    parse_handoff(&view.to_string())
+    let read = parse_handoff(&view.to_string());
+    assert_eq!(handoff_of_json(&view), without_lines(read.clone()), "{pointer}");
+    read
+}
+
+/// The same, of a view of which nobody knows where it stood in a text.
+fn without_lines(found: Result<HandoffFile, HandoffFileError>) -> Result<HandoffFile, HandoffFileError> {
+    found.map_err(|error| match error {
+        HandoffFileError::Invalid(problems) => {
+            let bare = problems.into_iter().map(|problem| FileProblem { line: None, ..problem });
+            HandoffFileError::Invalid(bare.collect())
+        }
+        other => other,
+    })
 }
 
 #[track_caller]
@@ -136,6 +149,20 @@ fn what_would_make_much_of_little_is_refused() {
     assert!(matches!(parse_handoff(&twice), Err(HandoffFileError::Yaml { .. })), "a key stands there twice");
 }
 
+#[test]
+fn json_is_read_within_the_same_limits() {
+    let refused = |view: &Value| match handoff_of_json(view) {
+        Err(HandoffFileError::Yaml { message, .. }) => message,
+        other => panic!("it is read: {other:?}"),
+    };
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    assert!(refused(&nested(33)).contains("nested deeper"));
+    assert!(matches!(handoff_of_json(&nested(32)), Err(HandoffFileError::Invalid(_))));
+    assert!(refused(&json!({ "assumptions": vec!["x"; 20_000] })).contains("more than 20000 values"));
+    let long = json!({ "task_id": "x".repeat(HANDOFF_FILE_BYTES_MAX) });
+    assert_eq!(handoff_of_json(&long), Err(HandoffFileError::TooLarge(long.to_string().len())));
+}
+
 /// P-207: what people sign does not change by how a handoff is written down.
 #[test]
 fn the_document_is_the_same_in_each_form() {
@@ -159,7 +186,9 @@ proptest! {
         file.handoff.context.agent_memory.pending_items = texts.clone();
         file.handoff.context.task_description = texts.join("\n");
         file.handoff.context.state_snapshot = state;
-        let written = handoff_json(&file).to_string();
+        let view = handoff_json(&file);
+        let written = view.to_string();
+        prop_assert_eq!(handoff_of_json(&view), Ok(file.clone()));
         prop_assert_eq!(parse_handoff(&written), Ok(file));
         let mut changed: Vec<char> = written.chars().collect();
         let at = at.index(changed.len());

@@ -11,8 +11,14 @@ use super::view::{HandoffFile, HandoffSignature};
 /// The view as JSON, which [`super::parse_handoff`] reads. What a handoff does not have is left out, but for lists.
 #[must_use]
 pub fn handoff_json(file: &HandoffFile) -> Value {
-    let Handoff { handoff_id, task_id, sender, recipient, issued_at_ms, not_after_ms, context, .. } = &file.handoff;
-    let Handoff { assumptions, quality_checklist, artifacts, label, previous, regulation, .. } = &file.handoff;
+    handoff_view(&file.handoff, file.signature.as_ref())
+}
+
+/// The same of a handoff and its signature, if it has one.
+#[must_use]
+pub fn handoff_view(handoff: &Handoff, signature: Option<&HandoffSignature>) -> Value {
+    let Handoff { handoff_id, task_id, sender, recipient, issued_at_ms, not_after_ms, context, .. } = handoff;
+    let Handoff { assumptions, quality_checklist, artifacts, label, previous, regulation, .. } = handoff;
     let session = sender.session.map(|session| json!(hex(&session)));
     members([
         ("handoff_id", Some(json!(uuid(handoff_id)))),
@@ -28,7 +34,7 @@ pub fn handoff_json(file: &HandoffFile) -> Value {
         ("label", label.map(|label| json!(label))),
         ("previous", previous.map(|digest| json!(hex(&digest)))),
         ("regulation", regulation.as_ref().map(regulation_json)),
-        ("signature", file.signature.as_ref().map(signature_json)),
+        ("signature", signature.map(signature_json)),
     ])
 }
 

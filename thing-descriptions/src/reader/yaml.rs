@@ -92,6 +92,46 @@ fn parse_within(text: &str, names_max: usize) -> Result<At, YamlError> {
     })
 }
 
+/// JSON that was read before as such a tree, within the same limits. Where it stood in its text is not known.
+pub(crate) fn of_json(value: &Value) -> Result<At, YamlError> {
+    let mut values = NODES_MAX;
+    json_at(value, DEPTH_MAX, &mut values).map_err(|message| YamlError { line: 0, column: 0, message })
+}
+
+/// A value within so many levels, and so many values, keys among them.
+fn json_at(value: &Value, levels: usize, values: &mut usize) -> Result<At, String> {
+    *values = values.checked_sub(1).ok_or_else(too_many)?;
+    let below = || levels.checked_sub(1).ok_or_else(too_deep);
+    let node = match value {
+        Value::Null => Node::Null,
+        Value::Bool(value) => Node::Bool(*value),
+        Value::Number(number) => Node::Number(number.clone()),
+        Value::String(text) => Node::Text(text.clone()),
+        Value::Array(items) => {
+            let levels = below()?;
+            let items = items.iter().map(|item| json_at(item, levels, values));
+            Node::List(items.collect::<Result<Vec<At>, String>>()?)
+        }
+        Value::Object(members) => {
+            let levels = below()?;
+            let entry = |(key, value): (&String, &Value)| -> Result<Entry, String> {
+                *values = values.checked_sub(1).ok_or_else(too_many)?;
+                Ok(Entry { key: key.clone(), line: 0, value: json_at(value, levels, values)? })
+            };
+            Node::Map(members.iter().map(entry).collect::<Result<Vec<Entry>, String>>()?)
+        }
+    };
+    Ok(At { node, line: 0 })
+}
+
+fn too_deep() -> String {
+    format!("it is nested deeper than {DEPTH_MAX} levels; flatten it")
+}
+
+fn too_many() -> String {
+    format!("it holds more than {NODES_MAX} values, aliases counted as often as they are used; shorten it")
+}
+
 /// The problem and its remedy. The messages of the library are for programmers, and some repeat the whole input.
 fn in_our_words(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
@@ -103,14 +143,12 @@ fn in_our_words(error: &serde_saphyr::Error) -> String {
             format!("the key {:?} stands here twice; keep one of them", excerpt(key, EXCERPT_CHARS))
         }
         Error::DuplicateMappingKey { key: None, .. } => "a key stands here twice; keep one of them".into(),
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
-            format!("it is nested deeper than {DEPTH_MAX} levels; flatten it")
-        }
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
         Error::Budget { breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. }, .. } => {
             "names of values (`&name`, `*name`) are not allowed, or not so many; write out what they stand for".into()
         }
         Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } | Error::AliasExpansionLimitExceeded { .. } => {
-            format!("it holds more than {NODES_MAX} values, aliases counted as often as they are used; shorten it")
+            too_many()
         }
         Error::AliasReplayStackDepthExceeded { .. } => {
             format!("aliases (`*name`) lead through more than {DEPTH_MAX} others; write out what they stand for")

@@ -128,6 +128,7 @@ async fn submit(node: &NodeProcess, lease_s: u64) -> Result<Vec<String>, DemoErr
             gpus: None,
             class: None,
             resources: Vec::new(),
+            channel: None,
         };
         Ok::<String, DemoError>(text(&ask(&client, TaskRequest::Submit(Box::new(submit))).await?, "task"))
     };

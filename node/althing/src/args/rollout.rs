@@ -55,6 +55,8 @@ pub enum RolloutBy {
     Caller,
     /// All work of a group; what is no work of a group stays with the stable version.
     Group,
+    /// All work of a group that comes by one channel; other work by its group, and what is no work of a group by its conversation.
+    Channel,
 }
 
 /// `althing rollout show|promote|abort`

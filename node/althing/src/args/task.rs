@@ -155,6 +155,9 @@ pub struct SubmitArgs {
     /// What only one task may use at a time; may be given more than once.
     #[arg(long)]
     pub resource: Vec<String>,
+    /// The channel by which it came, such as web: its agent is told, and a rollout may give each channel one version.
+    #[arg(long, value_name = "NAME")]
+    pub channel: Option<String>,
 }
 
 /// How urgent a task is.

@@ -43,3 +43,56 @@ pub enum Verify {
         task: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Arg, Command, CommandFactory as _};
+
+    use crate::args::Args;
+
+    const ROLLOUTS: &str = include_str!("../../../../docs/rollouts.md");
+    const TESTING: &str = include_str!("../../../../docs/testing-agents.md");
+    const VERIFICATION: &str = include_str!("../../../../docs/verification.md");
+    /// Each command with the page that describes it.
+    const COMMANDS: [(&str, &str); 8] = [
+        ("rollout", ROLLOUTS),
+        ("test", TESTING),
+        ("compare", TESTING),
+        ("case", TESTING),
+        ("replay", TESTING),
+        ("verdict", TESTING),
+        ("lineage", VERIFICATION),
+        ("verify", VERIFICATION),
+    ];
+
+    /// The options of a command, and of those below it.
+    fn options(command: &Command) -> BTreeSet<String> {
+        let own = command.get_arguments().filter_map(Arg::get_long).map(str::to_owned);
+        own.chain(command.get_subcommands().flat_map(options)).collect()
+    }
+
+    /// The options that a page names.
+    fn named(page: &str) -> BTreeSet<String> {
+        let words = page.split(|letter: char| !letter.is_ascii_lowercase() && letter != '-');
+        let options = words.filter_map(|word| word.strip_prefix("--"));
+        options.filter(|option| option.starts_with(|first: char| first != '-')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_option_is_described_and_none_that_is_not_there() {
+        let all = Args::command();
+        for (name, page) in COMMANDS {
+            let command = all.find_subcommand(name).unwrap_or_else(|| panic!("no command {name}"));
+            assert!(page.contains(&format!("althing {name} ")), "the page of `{name}` does not name it");
+            let missing: Vec<String> = options(command).difference(&named(page)).cloned().collect();
+            assert!(missing.is_empty(), "the page of `{name}` does not describe {missing:?}");
+        }
+        let known = options(&all);
+        for page in [ROLLOUTS, TESTING, VERIFICATION] {
+            let unknown: Vec<String> = named(page).difference(&known).cloned().collect();
+            assert!(unknown.is_empty(), "no command has {unknown:?}");
+        }
+    }
+}

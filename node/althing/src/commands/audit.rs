@@ -303,10 +303,15 @@ fn verified(found: &Verification) -> String {
 
 fn erased(reply: &EraseReply) -> String {
     let EraseReply { subject, found } = reply;
-    if *found {
-        return format!("nobody can read any more what lies beside the log of {subject}");
+    let found: Vec<&str> = found.iter().map(|part| part.words()).collect();
+    match found.as_slice() {
+        [] => format!("nothing is kept of {subject}, or it was erased before; `althing people show` lists names"),
+        [one] => format!("nobody can read any more of calls on behalf of {subject} {one}"),
+        [before @ .., last] => {
+            let before = before.join(", ");
+            format!("nobody can read any more of calls on behalf of {subject} {before}, nor {last}")
+        }
     }
-    format!("nothing lies beside the log of {subject}, or it was erased before; `althing people show` lists names")
 }
 
 fn pruned(reply: &PruneReply) -> String {
@@ -315,7 +320,7 @@ fn pruned(reply: &PruneReply) -> String {
 
 #[cfg(test)]
 mod tests {
-    use althing_api::DataReach;
+    use althing_api::{DataReach, ErasePart};
     use althing_protocol::SecretKey;
     use althing_protocol::audit::{AuditLeaf, AuditStage, BodyCommitment, BodyRole};
     use althing_protocol::tlog::{Checkpoint, Head, LogProof, NoteKeyKind, leaf_hash};
@@ -438,10 +443,17 @@ mod tests {
 
     #[test]
     fn what_is_taken_away_is_told() {
-        let told = erased(&EraseReply { subject: "Ada".to_owned(), found: false });
-        assert!(told.starts_with("nothing lies beside") && told.contains("people show"), "{told}");
-        let told = erased(&EraseReply { subject: "ada".to_owned(), found: true });
-        assert!(told.starts_with("nobody can read") && told.ends_with("ada"), "{told}");
+        let told = |subject: &str, found: &[ErasePart]| {
+            erased(&EraseReply { subject: subject.to_owned(), found: found.to_vec() })
+        };
+        let none = told("Ada", &[]);
+        assert!(none.starts_with("nothing is kept of Ada") && none.contains("people show"), "{none}");
+        let asked = told("ada", &[ErasePart::Consents]);
+        let of_ada = "nobody can read any more of calls on behalf of ada";
+        assert_eq!(asked, format!("{of_ada} what people were asked and agreed to"));
+        let all = told("ada", &[ErasePart::Bodies, ErasePart::Consents, ErasePart::Decisions]);
+        let both = "what lay beside the audit log, what people were asked and agreed to";
+        assert_eq!(all, format!("{of_ada} {both}, nor what was decided, and why"));
         assert_eq!(pruned(&PruneReply { removed: 3 }), "3 bytes are deleted; the entries stay");
     }
 }

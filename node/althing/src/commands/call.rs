@@ -7,6 +7,7 @@ use althing_api::{
     CallCancellation, CallExplanation, CallHosts, CallLine, CallRequest, DecisionReport, Kind, TaskDecisions,
 };
 use althing_client::{Client, Lines};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::Call;
@@ -130,17 +131,24 @@ fn denied(data: &Value) -> impl Iterator<Item = String> + '_ {
     rows(data, "tools").iter().filter(|call| call["outcome"] == "denied").map(|call| text(call, "tool"))
 }
 
+/// A call of a tool that was denied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Denial {
+    tool: String,
+    reason: String,
+}
+
 /// Why calls of these tools were denied, as the node decided it: each reason once, in the order in which they were given.
-fn reasons(decisions: &[DecisionReport], denied: &BTreeSet<String>) -> Vec<String> {
+fn denials(decisions: &[DecisionReport], denied: &BTreeSet<String>) -> Vec<Denial> {
     let of = |report: &DecisionReport| {
         let is_of = |tool: &&String| report.resource.ends_with(&format!("::\"{}\"", tool.escape_debug()));
         let tool = denied.iter().find(is_of).filter(|_| report.answer == "deny")?;
-        Some(format!("{tool} was denied: {}", report.reason))
+        Some(Denial { tool: tool.clone(), reason: report.reason.clone() })
     };
-    let mut told: Vec<String> = Vec::new();
-    for line in decisions.iter().rev().filter_map(of) {
-        if !told.contains(&line) {
-            told.push(line);
+    let mut told: Vec<Denial> = Vec::new();
+    for denial in decisions.iter().rev().filter_map(of) {
+        if !told.contains(&denial) {
+            told.push(denial);
         }
     }
     told
@@ -162,11 +170,18 @@ async fn print(first: Option<CallLine>, lines: &mut Lines, shown: &mut Shown) ->
 impl Shown {
     /// Adds why calls were denied, as far as this node decided that: what other nodes decide is told to their owners.
     async fn tell_denials(&mut self, client: &Client) {
-        let Some(task) = self.task.as_deref().filter(|_| !self.denied.is_empty() && !self.json) else { return };
+        let Some(task) = self.task.as_deref().filter(|_| !self.denied.is_empty()) else { return };
         let path = format!("/tasks/{}/decisions", escape(task));
         // The answer is there without it.
-        if let Ok(TaskDecisions { decisions }) = client.read::<TaskDecisions>(&path).await {
-            self.about.extend(reasons(&decisions, &self.denied));
+        let Ok(TaskDecisions { decisions }) = client.read::<TaskDecisions>(&path).await else { return };
+        let denials = denials(&decisions, &self.denied);
+        match self.json {
+            true if denials.is_empty() => {}
+            true => print_line(&json!({ "denied": denials }).to_string()),
+            false => {
+                let lines = denials.iter().map(|Denial { tool, reason }| format!("{tool} was denied: {reason}"));
+                self.about.extend(lines);
+            }
         }
     }
 
@@ -214,6 +229,8 @@ impl Shown {
     }
 
     fn parts(&mut self, parts: &Value) {
+        let about_answer = parts.as_array().into_iter().flatten().filter(|part| is_about(&part["data"]));
+        self.denied.extend(about_answer.flat_map(|part| denied(&part["data"])));
         if self.json {
             return;
         }
@@ -222,7 +239,6 @@ impl Shown {
                 Some(text) => plain(text, &std::io::stdout()),
                 None if is_about(&part["data"]) => {
                     self.about.extend(about(&part["data"]));
-                    self.denied.extend(denied(&part["data"]));
                     continue;
                 }
                 None if part.get("data").is_some() => {
@@ -324,7 +340,9 @@ mod tests {
             { "tool": "shop/pay", "outcome": "denied", "tookUs": 4 },
             { "tool": "shop/search", "outcome": "done", "tookUs": 9 },
         ] });
-        let tools: BTreeSet<String> = denied(&data).collect();
+        let mut shown = Shown { json: true, ..Shown::default() };
+        shown.parts(&json!([{ "text": "Done." }, { "data": data }]));
+        let tools = shown.denied;
         assert_eq!(tools, BTreeSet::from(["shop/pay".to_owned()]));
         let decision = |number: u64, tool: &str, answer: &str, reason: &str| DecisionReport {
             decision: number,
@@ -349,8 +367,9 @@ mod tests {
             decision(1, "shop/pay", "deny", "no policy permits it"),
             decision(0, "shop/search", "deny", "another matter"),
         ];
-        let told = reasons(&newest_first, &tools);
-        assert_eq!(told, ["shop/pay was denied: no policy permits it", "shop/pay was denied: it is above the tier"]);
+        let told = serde_json::to_value(denials(&newest_first, &tools)).expect("JSON");
+        let of_pay = ["no policy permits it", "it is above the tier"];
+        assert_eq!(told, json!(of_pay.map(|reason| json!({ "tool": "shop/pay", "reason": reason }))));
     }
 
     #[test]

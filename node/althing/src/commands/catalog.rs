@@ -22,25 +22,27 @@ fn shown(list: &CatalogList, tier: Option<u8>) -> String {
         parts.push(table(&["tool", "agent", "tier", "effect", "label", "called"], &tools));
     }
     if !models.is_empty() {
-        parts.push(table(&["model", "version", "clearance", "prompt", "cost"], &models));
+        parts.push(table(&["model", "version", "tier", "clearance", "prompt", "cost"], &models));
     }
     match (parts.is_empty(), tier) {
-        (true, Some(tier)) => format!("no agent that runs here has a tool of tier {tier}"),
+        (true, Some(tier)) => {
+            format!("no agent that runs here has a tool of tier {tier}, and this node has no model of it")
+        }
         (true, None) => "no agent that runs here has tools, and this node has no models".to_owned(),
         (false, _) => parts.join("\n"),
     }
 }
 
 fn cells(tool: &CatalogTool) -> Vec<String> {
-    let tier = match (tool.tier, tool.tier_written) {
-        (Some(tier), true) => tier.to_string(),
-        (Some(tier), false) => format!("{tier} (not written)"),
-        (None, _) => String::new(),
-    };
+    let tier = tool.tier.map_or_else(String::new, |tier| tier_cell(tier, tool.tier_written));
     let trusted = if tool.trusted { ", trusted" } else { "" };
     let label = format!("{}{trusted}", tool.label.as_deref().unwrap_or("as its call"));
     let called = tool.why.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
     vec![tool.tool.clone(), format!("{} {}", tool.agent, tool.version), tier, tool.effect.clone(), label, called]
+}
+
+fn tier_cell(tier: u8, is_written: bool) -> String {
+    if is_written { tier.to_string() } else { format!("{tier} (not written)") }
 }
 
 fn model_cells(model: &CatalogModel) -> Vec<String> {
@@ -48,6 +50,7 @@ fn model_cells(model: &CatalogModel) -> Vec<String> {
     vec![
         model.name.clone(),
         model.version.clone().unwrap_or_default(),
+        tier_cell(model.tier, model.tier_written),
         model.clearance.clone(),
         number(model.context_tokens),
         number(model.cost),
@@ -83,12 +86,24 @@ mod tests {
             "shop/order|clerk 1.0.0|9 (not written)|final|as its call|no: its tier is above"
         );
         assert_eq!(cells(&tool(None, false, None))[2], "");
+        let model = CatalogModel {
+            name: "small".to_owned(),
+            version: None,
+            tier: 3,
+            tier_written: true,
+            clearance: "internal".to_owned(),
+            context_tokens: Some(8_192),
+            cost: None,
+        };
+        assert_eq!(model_cells(&model).join("|"), "small||3|internal|8192|");
+        assert_eq!(model_cells(&CatalogModel { tier: 9, tier_written: false, ..model })[2], "9 (not written)");
     }
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
         let none = CatalogList { tools: Vec::new(), models: Vec::new() };
-        assert_eq!(shown(&none, Some(4)), "no agent that runs here has a tool of tier 4");
+        let told = "no agent that runs here has a tool of tier 4, and this node has no model of it";
+        assert_eq!(shown(&none, Some(4)), told);
         assert!(shown(&none, None).contains("no models"));
         let some = CatalogList { tools: vec![tool(Some(4), true, None)], ..none };
         let told = shown(&some, Some(4));

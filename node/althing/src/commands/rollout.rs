@@ -1,8 +1,8 @@
 //! `althing rollout`
 
 use althing_api::{
-    RolloutCases, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide, RolloutSignal, RolloutState, RolloutStatus,
-    RolloutUnit, VersionStatus,
+    RolloutCases, RolloutLeftOut, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide, RolloutSignal,
+    RolloutState, RolloutStatus, RolloutUnit, VersionStatus,
 };
 use althing_client::agent_file;
 
@@ -44,6 +44,7 @@ async fn begin(at: &Paths, args: &RolloutArgs, out: &Out) -> Result<(), Failure>
         RolloutBy::Call => RolloutUnit::Call,
         RolloutBy::Caller => RolloutUnit::Caller,
         RolloutBy::Group => RolloutUnit::Group,
+        RolloutBy::Channel => RolloutUnit::Channel,
     };
     let request = RolloutRequest { to, steps: steps.clone(), by, shadow: *shadow, cases };
     let status: RolloutStatus = client.ask(&path, &request).await?;
@@ -93,6 +94,7 @@ fn shown(status: &RolloutStatus) -> String {
     };
     let rows: Vec<Vec<String>> = status.signals.iter().map(cells).collect();
     told += &format!("\n{}", table(&["calls that", "stable", "new"], &rows));
+    told += &left_out(status);
     if let Some(shadow) = &status.shadow {
         told += &format!("\n{}\n", shadow_words(shadow));
     }
@@ -103,6 +105,22 @@ fn shown(status: &RolloutStatus) -> String {
     }
     told += &effects(status);
     told + &format!("\nevidence that it is worse: {:.1}; at {:.0} it goes back", status.one_in, status.limit)
+}
+
+/// How many calls were not counted, and why.
+fn left_out(status: &RolloutStatus) -> String {
+    let Some(RolloutLeftOut { stable_of_owners, stable_of_conversations, new_of_owners, new_of_conversations }) =
+        status.left_out
+    else {
+        return String::new();
+    };
+    let line = |bound: &str, stable: u64, new: u64| match (stable, new) {
+        (0, 0) => String::new(),
+        _ => format!("{stable} with the stable version and {new} with the new one, since {bound} of a step's calls\n"),
+    };
+    let of_owners = line("one other owner, or user, is at most a fifth", stable_of_owners, new_of_owners);
+    let of_talks = line("one conversation is at most a tenth", stable_of_conversations, new_of_conversations);
+    format!("\ncalls that were left out:\n{of_owners}{of_talks}")
 }
 
 /// What came of the copies of calls.
@@ -139,8 +157,8 @@ fn state(status: &RolloutStatus) -> String {
             "is given copies of all calls, and nobody hears what it answers".to_owned()
         }
         // Those that gave it work before are divided too.
-        RolloutState::Running if status.by == RolloutUnit::Group => {
-            format!("has {} % of the groups", status.new.share_percent)
+        RolloutState::Running if matches!(status.by, RolloutUnit::Group | RolloutUnit::Channel) => {
+            format!("has {} % of the {}", status.new.share_percent, status.by.words())
         }
         RolloutState::Running => format!("has {} % of new {}", status.new.share_percent, status.by.words()),
         RolloutState::WentBack => "went back, and is not tried again".to_owned(),
@@ -223,6 +241,7 @@ mod tests {
             one_in: 31.7,
             limit: 20.0,
             signals: vec![RolloutSignal { what, stable_calls: 171, stable_bad: 0, new_calls: 9, new_bad: 9 }],
+            left_out: None,
             shadow: None,
             cases: Some(RolloutCases { stable: 9, stable_wrong: 1, new: 9, new_wrong: 4 }),
             effects: vec![RolloutEffect { tool: "mail/send".to_owned(), calls: 4_711 }],
@@ -253,7 +272,19 @@ mod tests {
         let by_group = shown(&RolloutStatus { by: RolloutUnit::Group, ..status.clone() });
         assert!(by_group.starts_with("shop: the new version has 5 % of the groups\n"), "{by_group}");
         assert!(by_group.contains("steps: 5, 100 % of the groups; 9 calls"), "{by_group}");
+        let by_channel = shown(&RolloutStatus { by: RolloutUnit::Channel, ..status.clone() });
+        assert!(by_channel.starts_with("shop: the new version has 5 % of the channels\n"), "{by_channel}");
         assert!(told.contains("steps: 5, 100 % of the conversations; 9 calls"), "{told}");
+        assert!(!told.contains("left out"), "{told}");
+        status.left_out = Some(RolloutLeftOut {
+            stable_of_owners: 41,
+            stable_of_conversations: 0,
+            new_of_owners: 3,
+            new_of_conversations: 0,
+        });
+        let told = shown(&status);
+        let line = "left out:\n41 with the stable version and 3 with the new one, since one other owner, or user, is at most a fifth of";
+        assert!(told.contains(line) && !told.contains("one conversation"), "{told}");
         let shadow = RolloutShadow {
             running: true,
             calls: 70,

@@ -28,7 +28,7 @@ fn order(request: &StopRequest) -> String {
 }
 
 fn stopped(reply: &StopReply) -> String {
-    let StopReply { agent, revoked, known, nodes, questions } = reply;
+    let StopReply { agent, revoked, known, nodes, questions, unended } = reply;
     let who = agent.as_deref().unwrap_or("every agent of this owner");
     let mut lines = if *known {
         format!("{who} is stopped\n")
@@ -45,6 +45,9 @@ fn stopped(reply: &StopReply) -> String {
         0 => {}
         1 => lines += "1 question to people is over with that\n",
         more => lines += &format!("{more} questions to people are over with that\n"),
+    }
+    if let Some(why) = unended {
+        lines += &format!("what people are asked about it waits on: {why}. Stop it again\n");
     }
     for StopNode { node, why } in nodes {
         let heard = why.as_ref().map_or_else(|| "heard of it".to_owned(), |why| format!("did not hear of it: {why}"));
@@ -68,12 +71,15 @@ mod tests {
         assert!(one.starts_with("clerk will have no effect") && !one.contains("refuse"), "{one}");
         let missed = StopNode { node: "did:n".to_owned(), why: Some("timed out".to_owned()) };
         let (agent, nodes) = (Some("clerk".to_owned()), vec![missed]);
-        let mut reply = StopReply { agent, revoked: true, known: true, nodes, questions: 2 };
+        let mut reply = StopReply { agent, revoked: true, known: true, nodes, questions: 2, unended: None };
         let told = "clerk is stopped\nthe nodes of others refuse it\n\
                     2 questions to people are over with that\ndid:n  did not hear of it: timed out\n";
         assert_eq!(stopped(&reply), told);
         reply = StopReply { revoked: false, known: false, nodes: Vec::new(), questions: 1, ..reply };
         assert!(stopped(&reply).contains("1 question to people is over"), "{reply:?}");
+        let missing = StopReply { questions: 0, unended: Some("the disk is full".to_owned()), ..reply.clone() };
+        let told = stopped(&missing);
+        assert!(told.contains("waits on") && told.contains("the disk is full. Stop it again\n"), "{told}");
         reply = StopReply { questions: 0, ..reply };
         let told = stopped(&reply);
         let check = "no node is known that has clerk: check the name";

@@ -235,6 +235,7 @@ fn submit(given: &SubmitArgs, id: &str) -> SubmitTask {
         gpus: given.gpus,
         class: given.class.clone(),
         resources: given.resource.clone(),
+        channel: given.channel.clone(),
     }
 }
 

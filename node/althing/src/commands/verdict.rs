@@ -1,6 +1,8 @@
 //! `althing verdict`
 
-use althing_api::{AnswerRefusal, VerdictReport};
+use althing_api::{AnswerRefusal, JudgeAgreement, VerdictReport};
+use althing_verification::machine::evidence::Interval;
+use althing_verification::machine::report::Agreement;
 
 use crate::commands::agent::escape;
 use crate::commands::{Out, date_time};
@@ -15,20 +17,32 @@ pub async fn run(at: &Paths, task: &str, out: &Out) -> Result<(), Failure> {
 }
 
 fn shown(report: &VerdictReport) -> String {
-    let VerdictReport { task, state, refusals } = report;
+    let VerdictReport { task, state, refusals, judges } = report;
     if refusals.is_empty() {
         return format!("no gate refused an answer of task {task} ({state})");
     }
-    let refusals: Vec<String> = refusals.iter().map(refusal).collect();
+    let refusals: Vec<String> = refusals.iter().map(|one| refusal(one, judges)).collect();
     format!("task {task} ({state})\n\n{}", refusals.join("\n\n"))
 }
 
-fn refusal(one: &AnswerRefusal) -> String {
+/// How far the word of a gate goes; nothing of one that is a rule or a tool.
+fn agreement(gate: &str, judges: &[JudgeAgreement]) -> String {
+    match judges.iter().find(|known| known.judge == gate).cloned() {
+        Some(JudgeAgreement { judge, agreed, asked, interval }) => {
+            let interval = interval.map(|(low, high)| Interval { low, high });
+            format!(" ({})", Agreement { judge, agreed, asked, interval }.words())
+        }
+        None if gate.starts_with("agents/") => " (its agreement is not measured)".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn refusal(one: &AnswerRefusal, judges: &[JudgeAgreement]) -> String {
     let place = if one.place.is_empty() { "the whole answer" } else { &one.place };
     let rule = if one.rule.is_empty() { String::new() } else { format!(" ({} of its schema)", one.rule) };
     let mut lines = vec![
         format!("answer {} to message {}, {}", one.attempt, one.message, date_time(one.ended_ms)),
-        format!("gate    {}", one.gate),
+        format!("gate    {}{}", one.gate, agreement(&one.gate, judges)),
         format!("place   {place}"),
         format!("reason  {}{rule}", one.reason),
     ];
@@ -59,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_shown_with_its_answer() {
-        let report =
-            VerdictReport { task: "t-1".to_owned(), state: "TASK_STATE_FAILED".to_owned(), refusals: vec![refused()] };
+        let (task, state) = ("t-1".to_owned(), "TASK_STATE_FAILED".to_owned());
+        let report = VerdictReport { task, state, refusals: vec![refused()], judges: Vec::new() };
         let told = shown(&report);
         for words in ["t-1 (TASK_STATE_FAILED)", "answer 2 to message m-1, 1970-01-01T01:01:01Z", "schema", "/total"] {
             assert!(told.contains(words), "{words} in {told}");
@@ -71,9 +85,21 @@ mod tests {
     }
 
     #[test]
+    fn the_word_of_a_judge_stands_beside_how_far_it_agrees_with_labelled_cases() {
+        let judged = AnswerRefusal { gate: "agents/judge".to_owned(), ..refused() };
+        let (judge, interval) = (judged.gate.clone(), Some((0.621, 0.968)));
+        let known = JudgeAgreement { judge, agreed: 17, asked: 20, interval };
+        let told = refusal(&judged, std::slice::from_ref(&known));
+        let line = "gate    agents/judge (agreed in 17 of 20 labelled runs, 0.850 (0.621 to 0.968))\n";
+        assert!(told.contains(line), "{told}");
+        assert!(refusal(&judged, &[]).contains("gate    agents/judge (its agreement is not measured)\n"));
+        assert!(refusal(&refused(), &[known]).contains("gate    schema\n"), "a rule is no matter of agreement");
+    }
+
+    #[test]
     fn of_a_long_answer_it_is_said_how_long_it_was() {
         let whole = AnswerRefusal { place: String::new(), rule: String::new(), bytes: 70_000, ..refused() };
-        let told = refusal(&whole);
+        let told = refusal(&whole, &[]);
         assert!(
             told.contains("the whole answer") && told.ends_with("70000 bytes in all, of which the first 3 are kept")
         );

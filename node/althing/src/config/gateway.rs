@@ -2,23 +2,6 @@
 
 use super::*;
 
-/// What paths of the gateway begin with.
-const OWN_PATHS: [&str; 13] = [
-    ".well-known",
-    "a2a",
-    "agents",
-    "healthz",
-    "lf.a2a.v1.A2AService",
-    "mcp",
-    "metrics",
-    "openapi.json",
-    "questions",
-    "things",
-    "llms.txt",
-    "llms-full.txt",
-    "osi.yaml",
-];
-
 /// `[gateway]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -178,7 +161,7 @@ impl Gateway {
             let base = self.public.parse::<althing_gateway::Base>();
             let base = base.map_err(|error| format!("`gateway.public`: {error}"))?;
             // A proxy may take the path off, or not: which it did is told by what a request begins with.
-            if let Some(own) = base.path().split('/').nth(1).filter(|first| OWN_PATHS.contains(first)) {
+            if let Some(own) = base.path().split('/').nth(1).filter(|first| althing_gateway::is_own_path(first)) {
                 return Err(format!(
                     "the path of `gateway.public` begins with /{own}, as paths of the gateway do; take another"
                 ));

@@ -44,6 +44,7 @@ fn details() -> TaskDetails {
         deadline_ms: None,
         attempts_max: 3,
         resources: Vec::new(),
+        channel: None,
         refused: Vec::new(),
         waits_for: Some(own("a member that can do it")),
         result_reference: None,
@@ -103,6 +104,7 @@ fn a_task_is_told_with_where_its_result_is_and_what_members_lack() {
         lease_until_ms: Some(8),
         deadline_ms: Some(9),
         resources: vec![own("press")],
+        channel: Some(own("web")),
         refused: vec![TaskRefusal { node: own("did:y"), reason: own("no") }],
         waits_for: None,
         result_reference: Some(reference.clone()),
@@ -113,7 +115,7 @@ fn a_task_is_told_with_where_its_result_is_and_what_members_lack() {
     };
     let told = concat!(
         r#","author":"urn:a","submittedMs":5,"input":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"result":null,"#,
-        r#""leaseUntilMs":8,"deadlineMs":9,"attemptsMax":3,"resources":["press"],"#,
+        r#""leaseUntilMs":8,"deadlineMs":9,"attemptsMax":3,"resources":["press"],"channel":"web","#,
         r#""refused":[{"node":"did:y","reason":"no"}],"waitsFor":null,"#,
         r#""resultReference":{"digest":"0f","bytes":7,"mediaType":"text/plain","holder":"did:x"},"#,
         r#""resultError":"nobody answers","#,

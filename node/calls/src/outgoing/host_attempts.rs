@@ -17,6 +17,8 @@ use crate::target::Finder;
 
 /// What is said of the host that did what it was asked for.
 const ANSWERED: &str = "answered";
+/// What is said of one that nothing was sent to.
+const NOT_REACHED: &str = "not reached";
 
 /// Why no host answered.
 pub(super) enum Unanswered {
@@ -83,7 +85,7 @@ impl<'a> HostAttempts<'a> {
                 }
                 // Nothing was sent: another host can be tried.
                 Err(SendError::Call(error @ CallError::Unreachable { .. })) => {
-                    self.verdicts.note(node, "not reached");
+                    self.verdicts.note(node, NOT_REACHED);
                     self.path.mark_unreachable(node);
                     self.redirects().forget(&self.call.agent, node);
                     failed = Some(error);
@@ -156,18 +158,9 @@ impl<'a> HostAttempts<'a> {
         let Some(first) = self.path.first() else { return Err(Unanswered::Refused(lost)) };
         let mut call = Call { agent: self.call.agent.clone(), request: self.call.request.clone() };
         call.request.metadata.extensions.push(NO_REDIRECT.to_owned());
-        match self.ports.hosts.ask_host(first, &call).await {
-            Ok(reply) => {
-                self.verdicts.note(first, ANSWERED);
-                Ok(reply)
-            }
-            Err(SendError::Call(CallError::Unreachable { .. })) => Err(Unanswered::Refused(lost)),
-            Err(error) => {
-                let refused = OperationError::from(error);
-                let is_again = matches!(refused.refusal, Refusal::Redirected { .. } | Refusal::TaskMoved { .. });
-                Err(Unanswered::Refused(if is_again { lost } else { refused }))
-            }
-        }
+        let (became, answered) = last_answer(self.ports.hosts.ask_host(first, &call).await, lost);
+        self.verdicts.note(first, became);
+        answered.map_err(Unanswered::Refused)
     }
 
     /// The host that is asked next, since `from` redirected the call. A new frame is signed for it.
@@ -205,6 +198,22 @@ impl<'a> HostAttempts<'a> {
     }
 }
 
+/// What is said of a host after which no other one is asked, and how the call ends: `lost` says why no other one took it.
+fn last_answer(
+    answered: Result<Reply, SendError>,
+    lost: OperationError,
+) -> (&'static str, Result<Reply, OperationError>) {
+    match answered {
+        Ok(reply) => (ANSWERED, Ok(reply)),
+        Err(SendError::Call(CallError::Unreachable { .. })) => (NOT_REACHED, Err(lost)),
+        Err(error) => {
+            let refused = OperationError::from(error);
+            let is_again = matches!(refused.refusal, Refusal::Redirected { .. } | Refusal::TaskMoved { .. });
+            (verdict(&refused.refusal), Err(if is_again { lost } else { refused }))
+        }
+    }
+}
+
 /// What is said of a host that did not do what it was asked for.
 fn verdict(refusal: &Refusal) -> &'static str {
     match refusal {
@@ -226,4 +235,29 @@ pub(super) fn lost(from: PublicKey, to: PublicKey, error: RedirectError) -> Oper
 /// A node said that it handed a task over, and is not believed.
 pub(super) fn unproven(from: PublicKey, why: &MoveError) -> OperationError {
     OperationError::invalid_agent_response(format!("{from} says that the task moved, which is not believed: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_communication::OpenError;
+    use althing_protocol::SecretKey;
+
+    use super::*;
+
+    #[test]
+    fn of_the_host_that_is_asked_last_its_refusal_is_told_too() {
+        let host = SecretKey::from_seed(&[1; 32]).public();
+        let unreachable = CallError::Unreachable { peer: host, reason: OpenError::NotConnected };
+        let again = OperationError::redirected(Redirect { member: host, fence: 1 });
+        for (answered, became, reason) in [
+            (Ok(Reply::One(Vec::new())), ANSWERED, None),
+            (Err(SendError::Call(unreachable)), NOT_REACHED, Some("OVERLOADED")),
+            (Err(SendError::Answer(again)), "redirected the call", Some("OVERLOADED")),
+            (Err(SendError::Answer(OperationError::agent_unknown("gone"))), "refused the call", Some("AGENT_UNKNOWN")),
+        ] {
+            let (told, end) = last_answer(answered, OperationError::busy("nothing was taken"));
+            let refused = end.err().map(|refused| refused.reason().to_owned());
+            assert_eq!((told, refused.as_deref()), (became, reason));
+        }
+    }
 }

@@ -30,7 +30,7 @@ impl HostVerdicts {
 
     /// Says it on the span of the call, which is the current one.
     pub fn record(&self) {
-        self.told().record(&tracing::Span::current(), HOST_CANDIDATES);
+        CandidateList::record(&tracing::Span::current(), HOST_CANDIDATES, || self.told());
     }
 
     /// As a span says it, those first that were asked; nothing where there was no choice.

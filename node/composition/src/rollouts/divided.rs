@@ -40,12 +40,19 @@ pub(super) struct AgentRollout {
 }
 
 /// A conversation of which it is being written how it began: another call in it begins no other one meanwhile.
-pub(super) struct FreshConversation<'a> {
-    divided: &'a AgentRollout,
+pub(super) struct FreshConversation {
+    divided: Arc<AgentRollout>,
     conversation: Vec<u8>,
 }
 
-impl Drop for FreshConversation<'_> {
+impl FreshConversation {
+    /// The name of its agent.
+    pub fn agent(&self) -> &str {
+        &self.divided.name
+    }
+}
+
+impl Drop for FreshConversation {
     fn drop(&mut self) {
         self.divided.state().fresh.remove(&self.conversation);
     }
@@ -130,9 +137,9 @@ impl AgentRollout {
     }
 
     /// Knows how a conversation began, until what is returned is dropped.
-    pub fn begin_conversation(&self, conversation: Vec<u8>, origin: Origin) -> FreshConversation<'_> {
+    pub fn begin_conversation(self: &Arc<Self>, conversation: Vec<u8>, origin: Origin) -> FreshConversation {
         self.state().fresh.insert(conversation.clone(), origin);
-        FreshConversation { divided: self, conversation }
+        FreshConversation { divided: self.clone(), conversation }
     }
 
     /// What the file of the version says that it is that is or was tried.

@@ -6,6 +6,7 @@
 mod consent;
 mod divided;
 mod error;
+mod held_models;
 mod jobs;
 mod loops;
 mod models;

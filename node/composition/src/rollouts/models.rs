@@ -2,7 +2,7 @@
 //!
 //! Models come with the node's configuration, which is read when it starts, so that there is nothing to begin but what is then.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::orders::begin_with_model;
@@ -27,27 +27,31 @@ enum Wait {
 pub(crate) async fn follow_models(node: &Node) {
     // Beside a version that does not run yet, no other one is tried.
     node.agents.starts.known().await;
-    let mut waiting: BTreeMap<String, Option<String>> = match publish::permanent(node.store.as_ref()) {
+    let mut waiting: BTreeSet<String> = match publish::permanent(node.store.as_ref()) {
         Ok(all) => {
             let newer = all.into_iter().filter(|added| smooth::newer(&node.host, added).is_some());
-            newer.map(|added| (added.file.name, None)).collect()
+            newer.map(|added| added.file.name).collect()
         }
         Err(error) => return tracing::error!(%error, "no higher versions of models are tried: agents cannot be read"),
     };
     while !waiting.is_empty() {
-        for (name, mut told) in std::mem::take(&mut waiting) {
-            if Box::pin(attempt(node, &name, &mut told)).await == Wait::Longer {
-                waiting.insert(name, told);
+        for name in std::mem::take(&mut waiting) {
+            match Box::pin(attempt(node, &name)).await {
+                Wait::Longer => {
+                    waiting.insert(name);
+                }
+                Wait::Over => node.rollouts.held().release(&name),
             }
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Begins the rollout of one of them, if nothing keeps it from that now. `told` is why it could not be begun before.
-async fn attempt(node: &Node, name: &str, told: &mut Option<String>) -> Wait {
+/// Begins the rollout of one of them, if nothing keeps it from that now.
+async fn attempt(node: &Node, name: &str) -> Wait {
     // One that is under way goes first, and it may be this very one; and there must be a version that everybody has.
     if node.rollouts.versions(name).is_some() || node.agents.starts.failed().contains_key(name) {
+        node.rollouts.held().release(name);
         return Wait::Longer;
     }
     match begin_with_model(node, name).await {
@@ -60,9 +64,8 @@ async fn attempt(node: &Node, name: &str, told: &mut Option<String>) -> Wait {
         Err(NodeError::NoAgent(_)) => Wait::Over,
         Err(error) => {
             let why = error.to_string();
-            if told.as_ref() != Some(&why) {
+            if node.rollouts.held().hold(name, &why) {
                 tracing::warn!(agent = name, why, "a higher version of its model is not tried yet; it is tried again");
-                *told = Some(why);
             }
             Wait::Longer
         }

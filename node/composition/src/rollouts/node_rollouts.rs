@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::task::Poll;
 use std::time::Duration;
 
 use althing_calls::{CountOutcomes, NewCall, TurnCourse, TurnOutcome, Versions};
 use althing_communication::WallClock;
 use althing_governance::Governance;
 use althing_protocol::{AgentId, AgentRef, PublisherId};
-use althing_store::{Batch, Durability, Store};
+use althing_store::{Batch, Durability, Store, WriteError};
 use althing_verification::machine::rollout::{
     Breach, Call, Change, Conversation, OrderError, Outcome, Rollout, Ticket,
 };
@@ -19,8 +20,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::divided::{AgentRollout, CallKey};
+use super::divided::{AgentRollout, CallKey, FreshConversation};
 use super::error::RolloutError;
+use super::held_models::HeldModels;
 use super::open_decision::OpenDecision;
 use super::origin::Origin;
 use super::records::RolloutRecords;
@@ -54,6 +56,8 @@ pub struct Rollouts {
     conversations: AtomicUsize,
     /// Turns that the new version is given too.
     shadows: Shadows,
+    /// Those of which no rollout of a higher version of their model could be begun.
+    held: HeldModels,
     /// Puts on record what is decided.
     records: RolloutRecords,
     /// Something was decided.
@@ -81,6 +85,7 @@ impl Rollouts {
             divided: RwLock::new(divided),
             conversations: AtomicUsize::new(conversations),
             shadows: Shadows::default(),
+            held: HeldModels::default(),
             records: RolloutRecords::new(owner),
             changed: Notify::new(),
         })
@@ -128,6 +133,17 @@ impl Rollouts {
         self.changed.notified().await;
     }
 
+    /// The agents with a higher version of their model in their range of which no rollout could be begun by now, and why.
+    #[must_use]
+    pub fn held_models(&self) -> Vec<(String, String)> {
+        self.held.all()
+    }
+
+    /// Where these are noted.
+    pub(super) fn held(&self) -> &HeldModels {
+        &self.held
+    }
+
     /// The turns that wait for their shadow.
     pub(super) fn shadows(&self) -> &Shadows {
         &self.shadows
@@ -163,6 +179,7 @@ impl Rollouts {
 
     /// An agent is removed: nothing is known of its versions any more.
     pub(crate) async fn forget(&self, name: &str) -> Result<(), NodeError> {
+        self.held.release(name);
         self.end(name, true).await
     }
 
@@ -198,8 +215,8 @@ impl Rollouts {
     }
 
     /// How a conversation began, if that is noted, or if it began before what is noted.
-    fn origin(&self, name: &str, call: &NewCall<'_>) -> Option<Origin> {
-        let known = rows::origin(self.store.as_ref(), name, call).unwrap_or_else(|error| {
+    fn origin(&self, name: &str, call: &NewCall<'_>, conversation: &[u8]) -> Option<Origin> {
+        let known = rows::origin(self.store.as_ref(), conversation).unwrap_or_else(|error| {
             tracing::error!(agent = name, %error, "when a conversation began cannot be read: its version may change");
             None
         });
@@ -207,38 +224,49 @@ impl Rollouts {
         known.or_else(|| (call.is_known || is_full()).then(Origin::default))
     }
 
-    async fn choose(&self, divided: &AgentRollout, call: &NewCall<'_>) -> Option<Arc<str>> {
+    async fn choose(&self, divided: &Arc<AgentRollout>, call: &NewCall<'_>) -> Option<Arc<str>> {
         let conversation = rows::conversation_key(&divided.name, call);
         let (version, begun) = {
             // What is decided meanwhile is on disk first; and of two calls that begin a conversation, the second one goes on with it.
             let _deciding = divided.deciding.lock().await;
-            let origin = divided.fresh(&conversation).or_else(|| self.origin(&divided.name, call));
+            let origin = divided.fresh(&conversation);
+            let origin = origin.or_else(|| self.origin(&divided.name, call, &conversation));
             let began_ms = origin.as_ref().map(|origin| origin.at_ms);
             // Whose work it was when it began: whoever goes on with it is answered by the same version.
-            let group = origin.as_ref().map_or(call.group, |origin| origin.group.as_deref());
+            let work = origin.unwrap_or_else(|| Origin::of(call));
+            let channel = work.channel_of_group();
             let asked = Call {
                 task: call.message,
                 conversation: Some(Conversation { id: call.context, began_ms }),
                 caller: Some(call.caller),
                 origin: origin_of(&self.owner_written, call.caller),
-                channel: None,
-                group,
+                channel: channel.as_deref(),
+                group: work.group.as_deref(),
                 now_ms: self.clock.now_ms(),
             };
             let (version, route) = divided.route(&asked, CallKey::of(call.caller, call.context, call.message));
             let begun = began_ms.is_none().then(|| {
-                let began = Origin { at_ms: route.began_ms, group: call.group.map(str::to_owned) };
-                (divided.begin_conversation(conversation, began.clone()), began)
+                let began = Origin { at_ms: route.began_ms, ..work };
+                let rows = rows::begin(&conversation, &began);
+                (divided.begin_conversation(conversation, began), rows)
             });
             (version, begun)
         };
-        if let Some((_fresh, began)) = begun {
+        if let Some((fresh, rows)) = begun {
             self.conversations.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = rows::note_origin(self.store.as_ref(), &divided.name, call, &began).await {
-                tracing::error!(agent = divided.name, %error, "it cannot be noted when a conversation began");
-            }
+            self.note_origin(fresh, rows).await;
         }
         version
+    }
+
+    /// Notes how a conversation began. The call does not wait for that: it is in the queue of the store before the call goes on, and
+    /// so it is there with whatever is written of the call itself, which comes after it.
+    async fn note_origin(&self, fresh: FreshConversation, rows: Batch) {
+        let mut writing = self.store.write(rows, Durability::Buffered);
+        match futures::poll!(&mut writing) {
+            Poll::Ready(written) => end_note(&fresh, written),
+            Poll::Pending => drop(tokio::spawn(async move { end_note(&fresh, writing.await) })),
+        }
     }
 
     /// Counts what came of a call, and gives it to the new version too where that has a shadow of it.
@@ -346,6 +374,13 @@ impl Rollouts {
             self.changed.notify_one();
         }
         Ok(())
+    }
+}
+
+/// It was written how a conversation began, or could not be.
+fn end_note(fresh: &FreshConversation, written: Result<(), WriteError>) {
+    if let Err(error) = written {
+        tracing::error!(agent = fresh.agent(), %error, "it cannot be noted when a conversation began");
     }
 }
 

@@ -47,6 +47,8 @@ pub enum RolloutUnit {
     Caller,
     /// All work of a group.
     Group,
+    /// All work of a group that comes by one channel.
+    Channel,
 }
 
 /// How a new version gets calls.
@@ -175,6 +177,7 @@ async fn begin_beside(
         RolloutUnit::Call => Unit::Call,
         RolloutUnit::Caller => Unit::Caller,
         RolloutUnit::Group => Unit::Group,
+        RolloutUnit::Channel => Unit::Channel,
     };
     let (has_shadow, has_cases, first_token_ms) = (plan.shadow, plan.has_cases, first_token_ms(&before.file));
     let salt = Some(u64::from_be_bytes(node.entropy().bytes()));

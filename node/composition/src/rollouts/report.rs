@@ -92,6 +92,9 @@ pub struct RolloutReport {
     pub limit: f64,
     /// What was counted.
     pub signals: Vec<SignalReport>,
+    /// Calls that were left out, as others of their owner or user, or of their conversation, are as much of their step as may be (in
+    /// this order): of stable, and of the new version.
+    pub left_out: [(u64, u64); 2],
     /// Its shadows, if it has or had any.
     pub shadow: Option<ShadowReport>,
     /// Labelled cases that counted, and those of them that were wrong: of the stable version, and of the new one; none without.
@@ -150,8 +153,8 @@ fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: Vers
     let by = match plan.by {
         Unit::Caller => RolloutUnit::Caller,
         Unit::Group => RolloutUnit::Group,
-        // Nobody can begin one by channel.
-        Unit::Call | Unit::Channel => RolloutUnit::Call,
+        Unit::Channel => RolloutUnit::Channel,
+        Unit::Call => RolloutUnit::Call,
     };
     let reversals = versions.reversals().iter();
     RolloutReport {
@@ -166,6 +169,7 @@ fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: Vers
         one_in: rollout.trial().e_worse(plan, rollout.stage()).min(f64::MAX),
         limit: 1.0 / plan.alpha(),
         signals: Signal::ALL.into_iter().filter(is_compared).map(signal).collect(),
+        left_out: rollout.surplus().map(|surplus| (surplus.of_origins, surplus.of_conversations)),
         shadow: plan.shadow.then(|| shadow(rollout)),
         cases: rollout.cases().map(|cases| cases.map(|tally| (tally.calls, tally.bad))),
         effects: rollout.effects().map(|(tool, calls)| (tool.to_owned(), calls)).collect(),

@@ -18,7 +18,7 @@ use crate::publish::{self, AGENTS, AGENTS_MAX, StoredAgent};
 
 /// Of each agent what was decided, by its name; and the files of its other versions, by its name and their digests.
 pub(crate) const ROLLOUTS: Family = Family("althing.rollouts");
-/// When conversations began, and as the work of which group, by the agent's name and the digest of theirs.
+/// When conversations began, and as the work of which group by which channel, by the agent's name and the digest of theirs.
 pub(crate) const ROLLOUT_CONVERSATIONS: Family = Family("althing.rollout-conversations");
 
 /// What stands between the name of an agent and what follows: no name has it.
@@ -141,22 +141,17 @@ pub(super) fn conversation_key(name: &str, call: &NewCall<'_>) -> Vec<u8> {
     [name.as_bytes(), b"/", &digest(conversation.as_bytes())].concat()
 }
 
-/// How the conversation of a call began, if that is noted.
-pub(super) fn origin(store: &dyn Store, name: &str, call: &NewCall<'_>) -> Result<Option<Origin>, NodeError> {
-    let row = store.read(ROLLOUT_CONVERSATIONS, &conversation_key(name, call))?;
+/// How the conversation with that key began, if that is noted.
+pub(super) fn origin(store: &dyn Store, conversation: &[u8]) -> Result<Option<Origin>, NodeError> {
+    let row = store.read(ROLLOUT_CONVERSATIONS, conversation)?;
     Ok(row.and_then(|row| Origin::of_row(&row)))
 }
 
-/// Notes how a conversation began; that survives the end of the process.
-pub(super) async fn note_origin(
-    store: &dyn Store,
-    name: &str,
-    call: &NewCall<'_>,
-    origin: &Origin,
-) -> Result<(), NodeError> {
+/// Notes how the conversation with that key began.
+pub(super) fn begin(conversation: &[u8], origin: &Origin) -> Batch {
     let mut batch = Batch::new();
-    batch.put(ROLLOUT_CONVERSATIONS, conversation_key(name, call), origin.row());
-    Ok(store.write(batch, Durability::Buffered).await?)
+    batch.put(ROLLOUT_CONVERSATIONS, conversation, origin.row());
+    batch
 }
 
 /// Of how many conversations it is noted when they began, as far as to `most`.

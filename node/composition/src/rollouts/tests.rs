@@ -2,6 +2,7 @@ mod conversations;
 mod crashes;
 mod full_disk;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,14 +109,18 @@ impl Traffic {
         self.version_for(None, (context, message), is_known).await
     }
 
-    async fn version_for(
+    async fn version_for(&self, group: Option<&str>, ids: (&str, &str), is_known: bool) -> Option<Arc<str>> {
+        self.version_by((group, None), ids, is_known).await
+    }
+
+    async fn version_by(
         &self,
-        group: Option<&str>,
+        (group, channel): (Option<&str>, Option<&str>),
         (context, message): (&str, &str),
         is_known: bool,
     ) -> Option<Arc<str>> {
         let caller = caller_of(context);
-        let call = NewCall { agent: &self.agent, caller: &caller, context, message, is_known, group };
+        let call = NewCall { agent: &self.agent, caller: &caller, context, message, is_known, group, channel };
         self.rollouts.route(&call).await
     }
 
@@ -311,6 +316,35 @@ async fn by_group_a_conversation_stays_with_the_version_of_who_began_it() {
         }
         traffic = traffic.again();
     }
+}
+
+/// All tasks of one channel of a group have one version, also over a restart, and whoever goes on with one of them.
+#[tokio::test]
+async fn by_channel_all_work_of_a_group_that_comes_by_one_channel_has_one_version() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(&FAMILIES));
+    publish::write(store.as_ref(), &stored("1.0.0")).await.expect("it is written");
+    let plan = Plan { steps: vec![50, 100], by: Unit::Channel, ..Plan::of(NEW) };
+    begin_plan(store.as_ref(), plan).await.expect("it is written");
+    let mut traffic = Traffic::on(store);
+    let mut seen: BTreeMap<(String, &str), Arc<str>> = BTreeMap::new();
+    for round in 0..3 {
+        for group in (0..20).map(|number| format!("group-{number}")) {
+            for channel in ["web", "ivr"] {
+                let id = format!("{group} {channel} {round}");
+                let version = traffic.version_by((Some(&group), Some(channel)), (&id, &id), false).await;
+                let version = version.expect("the calls are divided");
+                assert_eq!(*seen.entry((group.clone(), channel)).or_insert(version.clone()), version, "{id}");
+                // Somebody else goes on with a conversation that the group began.
+                let first = format!("{group} {channel} 0");
+                assert_eq!(traffic.version(&first, "later", true).await, Some(version), "{first}");
+            }
+        }
+        traffic = traffic.again();
+    }
+    let new = seen.values().filter(|version| ***version == *"1.1.0").count();
+    assert!((8..=32).contains(&new), "{new} of 40");
+    let apart = seen.iter().any(|((group, _), version)| seen[&(group.clone(), "web")] != *version);
+    assert!(apart, "each channel is drawn for itself");
 }
 
 #[tokio::test]

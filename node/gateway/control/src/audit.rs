@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use althing_api::{
     AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditGateVerdict, AuditList, AuditQuery, AuditWitnessEntry,
-    EraseReply, EraseRequest, Kind, PruneReply, PruneRequest,
+    ErasePart, EraseReply, EraseRequest, Kind, PruneReply, PruneRequest,
 };
 use althing_operations::Operations;
 use althing_operations::governance::{
-    Actor, AuditFault, AuditFilter, AuditRecord, EraseError, EraseOrder, PruneOrder, PruneRefusal, RecordBody,
-    WitnessState, erase_person, signers,
+    Actor, AuditFault, AuditFilter, AuditRecord, EraseError, EraseOrder, PersonErasure, PruneOrder, PruneRefusal,
+    RecordBody, WitnessState, erase_person, signers,
 };
 use althing_protocol::audit::{AuditLeaf, AuditStage, AuditVerdict, prune_text};
 use althing_protocol::tlog::Checkpoint;
@@ -106,7 +106,10 @@ pub async fn erase(
 ) -> Answer<EraseReply> {
     let principals = vec![owner(&node, &actor(&node, &principal)?)?];
     detached(async move {
-        let found = erase_person(&node.governance, EraseOrder { subject: subject.clone(), principals }).await?;
+        let order = EraseOrder { subject: subject.clone(), principals };
+        let PersonErasure { bodies, consents, decisions } = erase_person(&node.governance, order).await?;
+        let parts = [(bodies, ErasePart::Bodies), (consents, ErasePart::Consents), (decisions, ErasePart::Decisions)];
+        let found = parts.into_iter().filter_map(|(is_found, part)| is_found.then_some(part)).collect();
         Ok(Json(EraseReply { subject, found }))
     })
     .await

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use althing_api::{CatalogList, CatalogModel, CatalogQuery, CatalogTool};
-use althing_execution::{CatalogueTool, catalogue_models, catalogue_tools};
+use althing_execution::{CatalogueModel, CatalogueTool, catalogue_models, catalogue_tools};
 use althing_operations::Operations;
-use althing_protocol::binding::Model;
 use althing_td::{Effect, ToolTerms};
 use axum::Json;
 use axum::extract::State;
@@ -13,18 +12,19 @@ use axum::extract::State;
 use crate::body::Parameters;
 use crate::error::{Answer, ApiError};
 
-/// Lists all, or the tools of one tier.
+/// Lists all, or what has one tier.
 pub async fn list(
     State(node): State<Arc<Operations>>,
     Parameters(query): Parameters<CatalogQuery>,
 ) -> Answer<CatalogList> {
     let most = ToolTerms::TIER_MAX;
     if let Some(tier) = query.tier.filter(|tier| *tier > most) {
-        return Err(ApiError::invalid(format!("there is no tier {tier}: tiers of tools are 0 to {most}")));
+        return Err(ApiError::invalid(format!("there is no tier {tier}: tiers are 0 to {most}")));
     }
-    let tools = catalogue_tools(&node.host).into_iter().filter(|tool| query.tier.is_none() || tool.tier == query.tier);
-    let models = if query.tier.is_none() { catalogue_models(&node.host) } else { Vec::new() };
-    Ok(Json(CatalogList { tools: tools.map(tool).collect(), models: models.into_iter().map(model).collect() }))
+    let is_meant = |tier: Option<u8>| query.tier.is_none() || tier == query.tier;
+    let tools = catalogue_tools(&node.host).into_iter().filter(|tool| is_meant(tool.tier));
+    let models = catalogue_models(&node.host).into_iter().filter(|model| is_meant(Some(model.tier)));
+    Ok(Json(CatalogList { tools: tools.map(tool).collect(), models: models.map(model).collect() }))
 }
 
 fn tool(of: CatalogueTool) -> CatalogTool {
@@ -52,7 +52,8 @@ fn word(effect: Effect) -> &'static str {
     }
 }
 
-fn model(of: Model) -> CatalogModel {
+fn model(CatalogueModel { model: of, tier, tier_written }: CatalogueModel) -> CatalogModel {
     let clearance = of.clearance.unwrap_or_default().name().to_owned();
-    CatalogModel { name: of.name, version: of.version, clearance, context_tokens: of.context_tokens, cost: of.cost }
+    let (name, version, context_tokens, cost) = (of.name, of.version, of.context_tokens, of.cost);
+    CatalogModel { name, version, tier, tier_written, clearance, context_tokens, cost }
 }

@@ -10,7 +10,7 @@ use althing_api::{
 };
 use althing_node::OwnerError;
 use althing_node::owner::{Owner, key_name, withdrawn};
-use althing_operations::{Operations, OwnerFiles, TokenError, TokenFile};
+use althing_operations::{Operations, OwnerFiles, TokenError, TokenFile, TokenRecords};
 use althing_protocol::keylog::Change;
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::{NetworkKey, PublicKey};
@@ -167,7 +167,7 @@ pub async fn add_token(
         return Err(ApiError::invalid("a token without a scope is good for nothing: give it read, call or admin"));
     }
     let (file, random) = (token_file(&node)?, node.entropy().bytes());
-    node.token_records.check(&node.governance).await?;
+    TokenRecords::check(&node.governance).await?;
     let added = with_files(move || {
         let scopes = scopes.into_iter().map(TokenScope::name).map(str::to_owned).collect();
         let token = file.add(&name, scopes, &agents, random)?;

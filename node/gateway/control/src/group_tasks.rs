@@ -197,6 +197,7 @@ async fn submitted(
         dependencies: given.after.iter().map(|task| work_id(node, group, task)).collect::<Result<_, _>>()?,
         resources: given.resources,
         label: None,
+        channel: given.channel,
     };
     let unknown = || OutcomeDoubt::Task(id.to_string());
     let submitting = node.groups.command(group, Command::Submit(Box::new(submit)));
@@ -316,6 +317,7 @@ fn shown(state: &Group, task: &WorkItem) -> TaskDetails {
         deadline_ms: task.submit.deadline_ms,
         attempts_max: task.submit.attempts_max,
         resources: task.submit.resources.clone(),
+        channel: task.submit.channel.clone(),
         refused: task.refused.iter().map(refusal).collect(),
         waits_for: waits_for(state, task),
         result_reference: None,

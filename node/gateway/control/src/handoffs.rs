@@ -5,7 +5,7 @@ use std::sync::Arc;
 use althing_api::{HandoffCondition, HandoffDraft, HandoffOutcome, HandoffReply, HandoffRequest};
 use althing_calls::{DraftWords, HandoffOrderError, HandoffProgress, HandoffState};
 use althing_operations::Operations;
-use althing_td::{HandoffFile, handoff_json, parse_handoff};
+use althing_td::{HandoffFile, handoff_json, handoff_of_json};
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -21,7 +21,7 @@ pub async fn hand_over(
     let HandoffRequest { agent, remaining, checklist, document, draft } = request;
     let file: HandoffFile = match document {
         Some(document) => {
-            parse_handoff(&document.to_string()).map_err(|error| ApiError::invalid(format!("`document`: {error}")))?
+            handoff_of_json(&document).map_err(|error| ApiError::invalid(format!("`document`: {error}")))?
         }
         None => node.calls.draft_handoff(&task, &agent, &DraftWords { remaining, checklist }).await?,
     };

@@ -99,9 +99,7 @@ use routes::{Route, Routes};
 /// All routes, for a node. Whoever serves them puts the principal on whose behalf a connection asks into the extensions of each
 /// of its requests; without one nothing is carried out.
 pub fn router(node: Arc<Operations>) -> Router {
-    let document = document();
-    let show = move || async move { Json(document) };
-    let show = get(show).route_layer(from_fn(body::without_parameters));
+    let show = get(show_document).route_layer(from_fn(body::without_parameters));
     let router = all_routes().router.route(openapi::PATH, show);
     let router = router.route_layer(from_extractor::<Requester>());
     router.layer(map_response(body::as_problem)).with_state(node)
@@ -143,6 +141,12 @@ fn all_routes() -> Routes {
         .route(Route::post::<CallRequest>("/call", "Calls an agent").lines::<CallLine>(), call)
         .route(Route::post::<CallRequest>("/answer", "Shows a task of an agent as it is").lines::<CallLine>(), answer)
         .route(Route::post::<CallRequest>("/cancel", "Cancels a task of an agent").reply::<CallCancellation>(), cancel)
+}
+
+/// `GET /openapi.json`. It is made for whoever asks: as data it is megabytes, which few ever ask for.
+async fn show_document() -> Answer<Document> {
+    let made = tokio::task::spawn_blocking(document).await;
+    made.map(Json).map_err(|error| ApiError::failed(error.to_string()))
 }
 
 /// What `/openapi.json` shows.

@@ -30,8 +30,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("trace", "The trace's id, or its beginning"),
 ];
 
-/// A document of OpenAPI.
-#[derive(Clone, Serialize)]
+/// A document of OpenAPI. It is never copied: a handler that held it would be, with its router, for each connection.
+#[derive(Serialize)]
 pub struct Document {
     openapi: &'static str,
     info: Info,
@@ -39,7 +39,7 @@ pub struct Document {
     components: Components,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Info {
     title: &'static str,
     summary: &'static str,
@@ -48,18 +48,18 @@ struct Info {
     license: License,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct License {
     name: &'static str,
     identifier: &'static str,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Components {
     schemas: BTreeMap<String, Value>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Operation {
     operation_id: String,
@@ -71,7 +71,7 @@ struct Operation {
     responses: BTreeMap<&'static str, Response>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Parameter {
     name: String,
     #[serde(rename = "in")]
@@ -82,7 +82,7 @@ struct Parameter {
     schema: Value,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct RequestBody {
     required: bool,
     description: String,
@@ -92,13 +92,13 @@ struct RequestBody {
     content: BTreeMap<&'static str, Content>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Response {
     description: &'static str,
     content: BTreeMap<&'static str, Content>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Content {
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<Schema>,

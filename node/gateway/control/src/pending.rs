@@ -123,8 +123,13 @@ fn person(node: &Operations, user: &str) -> Result<String, ApiError> {
 
 /// What a person is asked. Whoever is not asked is told the same as where there is no such question.
 fn asked(node: &Operations, person: &str, ask: &str) -> Result<PendingAsk, ApiError> {
-    let mut all = node.governance.pending().into_iter();
-    all.find(|one| one.id == ask && node.governance.is_asked(ask, person)).ok_or_else(unknown)
+    let waits = waiting(node, ask)?;
+    if node.governance.is_asked(ask, person) { Ok(waits) } else { Err(unknown()) }
+}
+
+/// The question of that id, which waits: so long does a signed answer count.
+fn waiting(node: &Operations, ask: &str) -> Result<PendingAsk, ApiError> {
+    node.governance.pending_ask(ask).ok_or_else(unknown)
 }
 
 fn unknown() -> ApiError {
@@ -137,9 +142,9 @@ pub async fn text(
     Path(ask): Path<String>,
     Parameters(AnswerQuery { approved }): Parameters<AnswerQuery>,
 ) -> Answer<AnswerText> {
-    let until_ms = end(&node, &ask)?;
+    let until_ms = waiting(&node, &ask)?.expires_ms;
     let text = node.governance.text_to_sign(&ask, approved, until_ms);
-    Ok(Json(AnswerText { text: text.ok_or_else(|| ApiError::from(AnswerError::Consent(ConsentError::Unknown)))? }))
+    Ok(Json(AnswerText { text: text.ok_or_else(unknown)? }))
 }
 
 /// `GET /consents`
@@ -192,14 +197,8 @@ fn signer(node: &Operations, ask: &str, signature: String) -> Result<Actor, ApiE
     let key = PersonSignature::read(&signature).map_err(|error| refused(error.into()))?.signer();
     let people = node.governance.people();
     let name = people.person_with(&key).ok_or_else(|| refused(ConsentError::Stranger(key.to_string())))?;
-    let signed = Some(SignedAnswer { signature, until_ms: end(node, ask)? });
+    let signed = Some(SignedAnswer { signature, until_ms: waiting(node, ask)?.expires_ms });
     Ok(Actor::Person { name: name.to_owned(), signed })
-}
-
-/// Until when a question is answered: so long does a signed answer count.
-fn end(node: &Operations, ask: &str) -> Result<u64, ApiError> {
-    let waits = node.governance.pending().into_iter().find(|one| one.id == ask);
-    waits.map(|one| one.expires_ms).ok_or_else(|| ApiError::from(AnswerError::Consent(ConsentError::Unknown)))
 }
 
 fn call(ask: PendingAsk) -> PendingEntry {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use althing_api::{
-    AddRequest, Folder, RightsChanges, RolloutCases, RolloutEffect, RolloutOrder, RolloutRequest, RolloutShadow,
-    RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit, VersionReversal, VersionStatus,
+    AddRequest, Folder, RightsChanges, RolloutCases, RolloutEffect, RolloutLeftOut, RolloutOrder, RolloutRequest,
+    RolloutShadow, RolloutSide, RolloutSignal, RolloutState, RolloutStatus, RolloutUnit, VersionReversal,
+    VersionStatus,
 };
 use althing_node::rollouts::{
     self, RolloutPhase, RolloutPlan, RolloutReport, ShadowReport, SignalReport, VersionReport,
@@ -55,6 +56,7 @@ pub async fn begin(
             RolloutUnit::Call => rollouts::RolloutUnit::Call,
             RolloutUnit::Caller => rollouts::RolloutUnit::Caller,
             RolloutUnit::Group => rollouts::RolloutUnit::Group,
+            RolloutUnit::Channel => rollouts::RolloutUnit::Channel,
         };
         let plan = RolloutPlan { steps, by, shadow, has_cases: cases.is_some() };
         let read = (place.path(), sources.as_slice());
@@ -99,7 +101,7 @@ fn shown(node: &Operations, agent: String) -> Answer<RolloutStatus> {
 
 /// The release that the new version is, where the node began the rollout by itself.
 fn release(node: &Operations, agent: &str, report: &RolloutReport) -> Option<String> {
-    let row = node.revocations.installed().remove(agent)?;
+    let row = node.revocations.installed_row(agent)?;
     let tried = row.trial.into_iter().map(|trial| (trial.version, trial.digest));
     let passed = row.passed.into_iter().map(|passed| (passed.version, passed.digest));
     let (version, _) = tried.chain(passed).find(|(_, digest)| digest.as_ref() == Some(&report.new.digest))?;
@@ -131,6 +133,7 @@ fn status(agent: String, report: RolloutReport, release: Option<String>) -> Roll
         rollouts::RolloutUnit::Call => RolloutUnit::Call,
         rollouts::RolloutUnit::Caller => RolloutUnit::Caller,
         rollouts::RolloutUnit::Group => RolloutUnit::Group,
+        rollouts::RolloutUnit::Channel => RolloutUnit::Channel,
     };
     let reversals = report.reversals.into_iter();
     RolloutStatus {
@@ -146,6 +149,7 @@ fn status(agent: String, report: RolloutReport, release: Option<String>) -> Roll
         one_in: report.one_in,
         limit: report.limit,
         signals: report.signals.into_iter().map(signal).collect(),
+        left_out: left_out(report.left_out),
         shadow: report.shadow.map(shadow),
         cases: report.cases.map(|[stable, new]| RolloutCases {
             stable: stable.0,
@@ -157,6 +161,16 @@ fn status(agent: String, report: RolloutReport, release: Option<String>) -> Roll
         went_back: reversals.map(|(digest, reason)| VersionReversal { digest, reason }).collect(),
         release,
     }
+}
+
+fn left_out([stable, new]: [(u64, u64); 2]) -> Option<RolloutLeftOut> {
+    let left_out = RolloutLeftOut {
+        stable_of_owners: stable.0,
+        stable_of_conversations: stable.1,
+        new_of_owners: new.0,
+        new_of_conversations: new.1,
+    };
+    ([stable, new] != [(0, 0); 2]).then_some(left_out)
 }
 
 fn shadow(ShadowReport { is_running, calls, differing, live, alike }: ShadowReport) -> RolloutShadow {

@@ -28,11 +28,11 @@ pub async fn stop(
     detached(async move {
         let target = agent.clone().map_or(StopTarget::All, StopTarget::Agent);
         let unknown = |error| agent_problem(&node, agent.as_deref().unwrap_or_default(), error);
-        let StopReport { word, is_known, nodes, questions } =
+        let StopReport { word, is_known, nodes, questions, unended } =
             stop_agents(&node, &target, revoke).await.map_err(unknown)?;
         let nodes = nodes.into_iter().map(|(node, heard)| StopNode { node: node.did(), why: heard.err() });
         let revoked = word == OrderWord::Revoke;
-        Ok(Json(StopReply { agent, revoked, known: is_known, nodes: nodes.collect(), questions }))
+        Ok(Json(StopReply { agent, revoked, known: is_known, nodes: nodes.collect(), questions, unended }))
     })
     .await
 }

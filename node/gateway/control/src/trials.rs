@@ -96,7 +96,8 @@ fn told(report: &Report) -> TestReport {
     }
 }
 
-fn of_judge(agreement: &Agreement) -> JudgeAgreement {
+/// How far a judge agrees with labelled cases.
+pub(crate) fn of_judge(agreement: &Agreement) -> JudgeAgreement {
     JudgeAgreement {
         judge: agreement.judge.clone(),
         agreed: agreement.agreed,

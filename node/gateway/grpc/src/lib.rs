@@ -39,6 +39,8 @@ use tonic::server::{Grpc, ServerStreamingService, UnaryService};
 
 use messages::{Codec, Request as Parameters};
 
+pub use messages::SERVICE;
+
 /// Bytes before each message of gRPC: a flag and its length.
 const PREFIX_BYTES: usize = 5;
 
@@ -60,7 +62,7 @@ pub trait Answers: Send + Sync + 'static {
 
 /// The routes of the service.
 pub fn routes<S>(answers: Arc<dyn Answers>) -> Router<S> {
-    Router::new().route("/lf.a2a.v1.A2AService/{method}", post(call)).with_state(answers)
+    Router::new().route(&format!("/{SERVICE}/{{method}}"), post(call)).with_state(answers)
 }
 
 async fn call(State(answers): State<Arc<dyn Answers>>, Path(method): Path<String>, request: Request) -> Response {

@@ -16,6 +16,7 @@ pub static DESCRIPTORS: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(COMPILED).expect("a test compiles them again"));
 /// The files in `proto`, compiled: a `FileDescriptorSet`, in the repository so that no build compiles them.
 const COMPILED: &[u8] = include_bytes!("../proto/descriptors.bin");
+/// The name of the service in full, with which its paths begin.
 pub const SERVICE: &str = "lf.a2a.v1.A2AService";
 /// From here on doubles do not hold every whole number.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -58,6 +58,13 @@ pub struct Bindable {
     pub embeddings: Option<Model>,
 }
 
+/// A model that is offered, with the tier that was written of it, if any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OfferedModel {
+    pub(crate) model: Model,
+    pub(crate) tier: Option<u8>,
+}
+
 /// A manifest with its reasons.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
@@ -171,7 +178,7 @@ pub(crate) fn fits(named: &Named, name: &str, version: Option<&str>) -> Result<(
     }
 }
 
-fn shown(model: &Model) -> String {
+pub(crate) fn shown(model: &Model) -> String {
     match &model.version {
         Some(version) => format!("{}@{version}", model.name),
         None => model.name.clone(),

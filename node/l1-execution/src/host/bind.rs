@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use althing_protocol::binding::{Candidates, Model, Tool};
-use althing_td::{AgentFile, ModelEndpoint, RuntimeSpec};
+use althing_protocol::binding::{Candidates, Tool};
+use althing_td::AgentFile;
 use futures::FutureExt as _;
 
 use super::start::AgentStart;
 use super::{Host, StartError};
-use crate::bindable::{offer, runtime};
-use crate::binding::{Bindable, Bound, bind, unchanged};
+use crate::bindable::{offer, offered, offers, runtime};
+use crate::binding::{Bindable, Bound, OfferedModel, bind, unchanged};
 use crate::tools::Tools;
 use crate::{memory, tiers};
 
@@ -51,32 +51,18 @@ impl AgentStart<'_> {
         let unbound = |reason| StartError::Unbound { name: file.name.clone(), reason };
         let within = tiers::within(contract, self.known(tools), |tool| tools.profiles.of(tool).tier);
         let (known, above) = within.map_err(unbound)?;
-        let candidates = Candidates {
-            models: self.offers().iter().map(offer).collect(),
-            tools: known,
-            labels: self.ports.labels.clone(),
-        };
+        let (models, models_above) = tiers::models_within(contract, self.offered()).map_err(unbound)?;
+        let candidates = Candidates { models, tools: known, labels: self.ports.labels.clone() };
         let bound = unchanged(contract, &tools.unfit()).and_then(|()| bind(contract, what, candidates));
-        let mut bound = bound.map_err(unbound)?;
+        let mut bound = bound.map_err(|unmet| unbound(tiers::told_of(unmet, &models_above)))?;
         bound.tools.extend(above);
+        bound.models.extend(models_above);
         Ok(bound)
     }
 
-    /// The models that an agent may be bound to: those of its file and of the node.
-    fn offers(&self) -> Vec<ModelEndpoint> {
-        let RuntimeSpec::Model { endpoints, .. } = &self.file.runtime else { return Vec::new() };
-        endpoints.iter().chain(&self.ports.models).cloned().collect()
-    }
-
-    /// The runtime with the bound endpoints, in their order.
-    pub(super) fn chosen(&self, bound: &Bound) -> RuntimeSpec {
-        let mut runtime = self.file.runtime.clone();
-        if let RuntimeSpec::Model { endpoints, .. } = &mut runtime {
-            let offers = self.offers();
-            let of = |model: &Model| offers.iter().find(|endpoint| offer(endpoint) == *model).cloned();
-            *endpoints = bound.manifest.models.iter().filter_map(of).collect();
-        }
-        runtime
+    /// The models that are offered to an agent, with their tiers.
+    pub(super) fn offered(&self) -> Vec<OfferedModel> {
+        offers(self.file, &self.ports.models).map(offered).collect()
     }
 
     /// The current tools of the tool servers.
@@ -95,5 +81,60 @@ impl AgentStart<'_> {
             None => listing.now_or_never(),
         };
         listed.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_td::ModelEndpoint;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::host::Builtins;
+    use crate::ports::Ports;
+    use crate::process::ProcessConfig;
+
+    /// What an agent is bound to whose contract allows tier 3, and whose file offers a model of that tier, beside one of the node.
+    fn bound(of_file: &Value, of_node: Option<u8>) -> Result<Bound, String> {
+        let mut endpoint = json!({ "url": "http://127.0.0.1:1/v1", "model": "small" });
+        if !of_file.is_null() {
+            endpoint["tier"] = of_file.clone();
+        }
+        let file = json!({
+            "name": "clerk",
+            "description": "Answers",
+            "contract": { "class": { "latency": "srt" }, "security": { "max_tier": 3 } },
+            "runtime": { "model": { "prompt": "Be brief.", "endpoints": [endpoint] } },
+        });
+        let file = AgentFile::parse(&file.to_string()).expect("an agent file");
+        let of_node = ModelEndpoint {
+            url: "http://127.0.0.1:2/v1".to_owned(),
+            model: "large".to_owned(),
+            version: Some("1.0.0".to_owned()),
+            tier: of_node,
+            ..ModelEndpoint::default()
+        };
+        let host = Host::new(Builtins::new(), ProcessConfig::default());
+        let host = host.with_ports(Ports { models: vec![of_node], ..Ports::none() });
+        let bound = host.bind(&file, Path::new("/"));
+        bound.map_err(|refused| match refused {
+            StartError::Unbound { reason, .. } => reason.to_string(),
+            other => panic!("{other}"),
+        })
+    }
+
+    #[test]
+    fn an_agent_is_bound_to_no_model_above_the_highest_tier_of_its_contract() {
+        let names = |bound: Bound| bound.manifest.models.into_iter().map(|model| model.name).collect::<Vec<_>>();
+        assert_eq!(bound(&json!(3), Some(3)).map(names), Ok(vec!["small".to_owned(), "large".to_owned()]));
+        let one = bound(&json!(4), Some(2)).expect("one is left");
+        let told: Vec<(&str, Option<usize>)> =
+            one.models.iter().map(|why| (why.candidate.as_str(), why.rank)).collect();
+        assert_eq!(told, [("large@1.0.0", Some(1)), ("small", None)]);
+        assert_eq!(one.models[1].reason, "its tier is 4, and the contract allows 3 at most");
+        assert_eq!(names(one), ["large"]);
+        let refused = bound(&Value::Null, Some(4)).expect_err("none is left");
+        assert!(refused.contains("up to tier 3") && refused.contains("large@1.0.0: its tier is 4"), "{refused}");
+        assert!(refused.contains("small: nobody wrote its tier, which counts as 9"), "{refused}");
     }
 }

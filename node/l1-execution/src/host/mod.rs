@@ -142,7 +142,7 @@ impl Host {
         bindable::pin(&calls, &bound).map_err(|reason| StartError::Unbound { name: file.name.clone(), reason })?;
         let findings = Arc::default();
         let runtime = start.runtime(&calls, &bound, &findings)?;
-        let binding = Binding::new(bound);
+        let binding = Binding::new(bound, start.offered());
         if let (Some(memory), Some(scheduling)) = (calls.memory.clone(), &self.scheduling)
             && let Some(Err(reason)) = scheduling.wait(async move { memory.adopt().await })
         {

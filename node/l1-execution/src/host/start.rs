@@ -11,7 +11,7 @@ use althing_td::{AgentFile, RuntimeSpec, ToolServerSpec};
 
 use super::{Builtins, Loaded, RunningAgent, Scheduling, ServerOf, StartError};
 use crate::agent_runtime::Runtime;
-use crate::bindable::read_module;
+use crate::bindable::{chosen, read_module};
 use crate::binding::Bound;
 use crate::control::Control;
 use crate::cost_budget::CostBudget;
@@ -109,7 +109,7 @@ impl AgentStart<'_> {
         let AgentStart { file, folder, contract, .. } = *self;
         let class = |why| StartError::Class { name: file.name.clone(), class: contract.class.name(), why };
         let without = |reason| StartError::Secret { name: file.name.clone(), reason };
-        let chosen = self.chosen(bound);
+        let chosen = chosen(file, &self.ports.models, bound);
         let secrets = self.secrets_for(errands_of_runtime(&chosen));
         let known = |secret: &str| granted(contract, &secrets, secret);
         let is_hard = matches!(contract.class, Class::Hrt(_));
@@ -135,6 +135,8 @@ impl AgentStart<'_> {
             RuntimeSpec::Process { sandbox, .. } => {
                 let asked = asked_hosts(sandbox, known).map_err(without)?;
                 let offered = self.ports.program_calls(&calls.tools, contract);
+                let soft = self.scheduling.map(|scheduling| scheduling.kernel.runtimes.soft());
+                let offered = offered.map(|(serve, calls)| (serve.beside_turns(&contract.class, soft), calls));
                 let program = ProcessAgent::start(file, folder, contract, self.process, offered, asked)?;
                 Ok(Runtime::Process(Arc::new(program)))
             }

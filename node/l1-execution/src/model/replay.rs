@@ -11,7 +11,7 @@ use crate::tools::CallKind;
 
 /// A step that may be made twice.
 pub(super) fn repeatable<'a>(kind: CallKind, name: &'a str, arguments: &'a Value) -> Step<'a> {
-    Step { kind, name, arguments, effect: Effect::Repeatable, callee: None, gate: None }
+    Step { kind, name, arguments, effect: Effect::Repeatable, callee: None, gate: None, meanwhile: None }
 }
 
 /// What the journal has of a step, with the tokens that it took then; or what comes of making it now, of which `tokens` tells the

@@ -42,3 +42,16 @@ impl Spent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_others_used_up_is_no_fault_of_a_turn_and_one_that_it_spent_of_is() {
+        let why = || "its cost budget is exhausted".to_owned();
+        assert_eq!(Spent::default().exhausted(why()), AgentError::Exhausted(why()));
+        let spent = Spent { charged: vec![(None, 5)], ..Spent::default() };
+        assert_eq!(spent.exhausted(why()), AgentError::Rejected(why()));
+    }
+}

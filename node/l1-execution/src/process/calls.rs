@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use althing_protocol::Contract;
-use althing_protocol::contract::CALLS_PER_TURN_DEFAULT;
+use althing_protocol::contract::{CALLS_PER_TURN_DEFAULT, Class};
 use futures::future::BoxFuture;
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument as _, Span};
 
 use crate::context::{self, CALL_CONTEXT, CallContext};
@@ -38,6 +40,30 @@ pub struct ServeCalls {
     pub serve: ServeSocket,
     /// Makes the names of turns.
     pub entropy: Entropy,
+}
+
+impl ServeCalls {
+    /// The same, served where turns of that class run, on the soft real-time runtime, where tools answer too. Delay-tolerant turns
+    /// run on idle processor time: their calls are served as what comes from outside.
+    pub(crate) fn beside_turns(self, class: &Class, soft: Option<&Handle>) -> ServeCalls {
+        match soft {
+            Some(soft) if !matches!(class, Class::Dt(_)) => self.on(soft.clone()),
+            _ => self,
+        }
+    }
+
+    /// The same, served on that runtime: what a call meets there wakes no thread of another one.
+    pub(crate) fn on(self, runtime: Handle) -> ServeCalls {
+        let ServeCalls { serve, entropy } = self;
+        let there: ServeSocket = Arc::new(move |listener, calls| {
+            let (serving, runtime) = (serve(listener, calls), runtime.clone());
+            Box::pin(async move {
+                // Where it broke off, or its runtime ended, there is nothing to serve any more.
+                let _ = AbortOnDropHandle::new(runtime.spawn(serving)).await;
+            })
+        });
+        ServeCalls { serve: there, entropy }
+    }
 }
 
 /// Why a system call of a program did not begin, or was broken off.
@@ -315,6 +341,30 @@ mod tests {
             assert!(calls.call(Some(&header), "s/secret", "{}").await.expect("it began").is_err());
             assert_eq!(calls.call(Some(&header), "s__who", "{}").await, Err(CallRefused::Spent(2)));
         }
+    }
+
+    #[tokio::test]
+    async fn calls_are_served_on_the_runtime_that_is_named_until_that_is_dropped() {
+        let mut named = tokio::runtime::Builder::new_multi_thread();
+        let runtime = named.worker_threads(1).thread_name("there").build().expect("a runtime");
+        let (at, mut told) = tokio::sync::mpsc::channel(1);
+        let serve: ServeSocket = Arc::new(move |_, _| {
+            let at = at.clone();
+            Box::pin(async move {
+                at.send(std::thread::current().name().map(str::to_owned)).await.expect("it is heard");
+                std::future::pending::<()>().await;
+            })
+        });
+        let entropy: Entropy = Arc::new(|bytes: &mut [u8]| bytes.fill(1));
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join("calls")).expect("a socket");
+        let there = ServeCalls { serve, entropy }.on(runtime.handle().clone());
+        let mut serving = (there.serve)(listener, calls());
+        assert!(futures::poll!(&mut serving).is_pending());
+        assert_eq!(told.recv().await, Some(Some("there".to_owned())));
+        drop((serving, there));
+        assert_eq!(told.recv().await, None, "nobody serves it any more");
+        runtime.shutdown_background();
     }
 
     #[tokio::test]

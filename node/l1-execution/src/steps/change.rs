@@ -80,7 +80,7 @@ pub(crate) async fn make<T: Serialize + DeserializeOwned>(
 ) -> Result<T, String> {
     let told = |error: JournalError| error.to_string();
     let (name, arguments, effect) = (call.tool, call.arguments, effect(&**journal, call.tool));
-    let step = Step { kind: call.kind, name, arguments, effect, callee: None, gate: Some(ruling) };
+    let step = Step { kind: call.kind, name, arguments, effect, callee: None, gate: Some(ruling), meanwhile: None };
     let (intent, permit) = match journal.step(step).await.map_err(told)? {
         NextStep::Go(intent, permit) => (intent, permit),
         NextStep::Denied(denied) => return Err(denied.to_string()),

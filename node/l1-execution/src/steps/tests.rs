@@ -73,6 +73,9 @@ impl Journal for MemoryJournal {
                     GateVerdict::Permit(mut permit) => {
                         if matches!(effect, Effect::Keyed | Effect::Final) {
                             row.added[0] = keys(&std::mem::take(&mut permit.rows));
+                            if let Some(meanwhile) = step.meanwhile {
+                                meanwhile.await;
+                            }
                         }
                         NextStep::Go(intent, permit)
                     }
@@ -143,6 +146,32 @@ impl ToolServer for Shop {
             }
             if tool == "fail" { Err(Fault::Failed(format!("no {}", calls.len()))) } else { Ok(json!(calls.len())) }
         })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Notes what it is asked, in its order.
+#[derive(Default)]
+struct Lister(Mutex<Vec<&'static str>>);
+
+impl Lister {
+    fn note(&self, what: &'static str) {
+        self.0.lock().expect("nobody panics with it").push(what);
+    }
+}
+
+impl ToolServer for Lister {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        self.note("list");
+        Box::pin(async { Ok(vec![Definition::new("order", "Does it.", json!({}))]) })
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        self.note("call");
+        Box::pin(async { Ok(json!(1)) })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
@@ -250,6 +279,31 @@ async fn a_call_that_was_cut_off_is_made_again_as_far_as_its_effect_allows() {
         let calls = scene.shop.0.lock().expect("nobody panics with it").clone();
         assert_eq!(calls[0], (Some("0a".repeat(32)), Some("order of 0".to_owned())));
         assert_eq!(calls[0], calls[1], "the same key, and whom it reached at first");
+    }
+}
+
+/// The listing for a call need not wait for the disk, and is made once; none is made for what is told again.
+#[tokio::test]
+async fn a_server_is_listed_once_before_each_call_that_is_made() {
+    for effect in [Effect::Repeatable, Effect::Keyed, Effect::Final] {
+        let lister = Arc::<Lister>::default();
+        let servers = BTreeMap::from([("shop".to_owned(), lister.clone() as Arc<dyn ToolServer>)]);
+        let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+        let tools = Tools::new(agent, servers, Arc::new(ContractGate::new(vec!["shop/*".to_owned()])));
+        let file = BTreeMap::from([("shop/order".to_owned(), effect)]);
+        let tools = tools.with_effects(Effects { node: BTreeMap::new(), file });
+        let rows: Arc<Mutex<Vec<Row>>> = Arc::default();
+        for tool in ["shop/order", "shop/order", "shop/no"] {
+            if tool == "shop/no" {
+                rows.lock().expect("nobody panics with it").clear();
+            }
+            let rights = TurnRights { lease: None, journal: Some(MemoryJournal::of(&rows)) };
+            let context = CallContext { rights, ..CallContext::default() };
+            let called = CALL_CONTEXT.scope(context, tools.invoke(tool, "{}")).await.0;
+            assert_eq!(called.is_ok(), tool == "shop/order", "{called:?}");
+        }
+        let asked = lister.0.lock().expect("nobody panics with it").clone();
+        assert_eq!(asked, ["list", "call", "list"], "{effect:?}: the last tool is not there");
     }
 }
 

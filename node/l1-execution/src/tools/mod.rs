@@ -2,13 +2,14 @@
 //!
 //! A call is checked against the contract before it is dispatched, bounded in time and size, hashed (the tool's definition,
 //! the arguments, the result), and traced. Only tools that an agent may use are listed for it. A tool is called only while
-//! its whole definition is the one that was bound: its server is listed again before each call, once.
+//! its whole definition is the one that was bound: its server is listed again before each call, once. Calls that are made at once
+//! share a listing that began after all of them were asked for.
 
 mod gate;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use althing_protocol::contract::Verify;
@@ -16,7 +17,7 @@ use althing_protocol::{AgentRef, Label};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::call_checks::CallChecks;
@@ -28,8 +29,8 @@ use crate::known::{Known, model_name, real_name};
 use crate::output_schemas::OutputSchemas;
 use crate::patience;
 use crate::profiles::Profiles;
-use crate::relayed::Relayed;
 use crate::tool_error::{arguments_of, refused_arguments};
+use crate::tool_listings::ToolListings;
 use crate::tool_servers::ToolServers;
 
 pub use crate::call_record::CallRecord;
@@ -44,8 +45,6 @@ pub use gate::{ContractGate, MakeGate, ToolGate, contract_gates};
 
 /// How long a tool may take, since it told last how far it is.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a server may take to list its tools.
-const LISTING: Duration = Duration::from_secs(20);
 /// Arguments of a call, bytes of JSON.
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
 /// A result, bytes of JSON; a longer one is refused, not cut. A picture of 3 MiB in base64 fits, with what is written around it.
@@ -55,14 +54,11 @@ pub const RESULT_TOO_LONG: &str = "its answer has more than 4 MiB";
 /// Listings for one call to a server whose tools keep changing.
 const LISTINGS_MAX: usize = 3;
 
-/// What a server lists, with the version of that, or why it lists nothing.
-type Listing = Result<(Vec<Definition>, u64), Fault>;
-
 /// One agent's tools.
 pub struct Tools {
     servers: ToolServers,
     decisions: Decisions,
-    known: Mutex<Known>,
+    listings: ToolListings,
     pub(crate) effects: Effects,
     pub(crate) profiles: Profiles,
     /// What is asked after calls.
@@ -74,13 +70,13 @@ impl Tools {
     /// The tools of these servers that the gate allows.
     #[must_use]
     pub fn new(agent: AgentRef, servers: BTreeMap<String, Arc<dyn ToolServer>>, gate: Arc<dyn ToolGate>) -> Tools {
-        let (known, effects, profiles) = (Mutex::default(), Effects::default(), Profiles::default());
+        let servers = ToolServers::new(servers);
         Tools {
-            servers: ToolServers::new(servers),
+            listings: ToolListings::new(&servers),
+            servers,
             decisions: Decisions::new(agent, gate),
-            known,
-            effects,
-            profiles,
+            effects: Effects::default(),
+            profiles: Profiles::default(),
             checks: CallChecks::default(),
             outputs: OutputSchemas::default(),
         }
@@ -110,7 +106,7 @@ impl Tools {
     }
 
     pub(crate) fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().expect("no holder of the tools panics")
+        self.listings.known()
     }
 
     pub(crate) fn servers(&self) -> &ToolServers {
@@ -125,18 +121,7 @@ impl Tools {
 
     /// The tools that the agent may use, by their names for models; none of a server that does not answer.
     pub async fn listed(&self) -> BTreeMap<String, Definition> {
-        // All at once: a server that hangs does not delay the others.
-        let asked = self.servers.all().map(|(name, server)| self.list(name, server));
-        let answered = futures::future::join_all(asked).await;
-        for ((server, port), answer) in self.servers.all().zip(answered) {
-            if let Err(fault) = answer {
-                // One that is late because it works has the tools that it had.
-                if !(matches!(fault, Fault::Silent(_)) && port.is_busy()) {
-                    self.known().silent(server);
-                }
-                tracing::warn!(agent = self.decisions.agent().name(), server, %fault, "a tool server does not answer");
-            }
-        }
+        self.listings.list_all(&self.servers, &self.decisions).await;
         let known = self.known();
         let fit = known.fit().iter().filter(|(name, _)| self.may(name));
         fit.map(|(name, tool)| (model_name(name), tool.clone())).collect()
@@ -151,27 +136,12 @@ impl Tools {
 
     /// Lists a server; gives the version of the listing.
     pub(crate) async fn list(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
-        let listed = timeout(LISTING, server.listing()).await.unwrap_or(Err(Fault::Silent(LISTING)));
-        self.take(name, server, listed)
+        self.listings.list((name, server), &self.decisions).await
     }
 
-    /// Lists a server for a call. One that works on another call may answer after that.
-    async fn list_for_call(&self, name: &str, server: &Arc<dyn ToolServer>) -> Result<u64, Fault> {
-        let listed = patience::while_busy(server.listing(), || server.is_busy(), LISTING, PATIENCE).await;
-        self.take(name, server, listed.unwrap_or_else(Err))
-    }
-
-    /// Takes how a listing ended.
-    fn take(&self, name: &str, server: &Arc<dyn ToolServer>, listed: Listing) -> Result<u64, Fault> {
-        let (listed, listing) = listed.inspect_err(|fault| self.known().note_away(name, fault, server.is_busy()))?;
-        let listed = (listed, server.left_out());
-        let new = self.known().take(name, server.is_own(), listed, |tool| self.may(tool));
-        for (tool, unfit) in new {
-            let (reason, why) = (unfit.reason(), unfit.brief());
-            tracing::warn!(agent = self.decisions.agent().name(), tool, reason, why, "a tool is not called");
-        }
-        self.known().note_version(name, listing);
-        Ok(listing)
+    /// Lists the server of a tool that is about to be called; none where that need not be, or there is no such server.
+    pub(crate) async fn list_before_call(&self, name: &str) -> Option<Result<u64, Fault>> {
+        self.listings.list_before_call(name, &self.servers, &self.decisions).await
     }
 
     /// Calls a tool by its name for models, or by `server/tool`.
@@ -273,21 +243,22 @@ impl Tools {
         // The gate decides first, so that a denied agent does not learn whether the tool exists.
         let permit = self.decisions.permit(&call, ruling).await?;
         let outcome = match arguments.is_object() {
-            true => self.bounded(name, arguments, record).await,
+            true => self.bounded(name, arguments, None, record).await,
             false => Err(refused_arguments(name, "they are no object".to_owned())),
         };
         drop(self.decisions.settle(&call, &permit, outcome.as_ref()).await);
         outcome
     }
 
-    /// Calls a tool; a result that is too long is an error.
+    /// Calls a tool; a result that is too long is an error. `listed`: what the listing for the call gave, if that was made.
     pub(crate) async fn bounded(
         &self,
         name: &str,
         arguments: &Value,
+        listed: Option<Result<u64, Fault>>,
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
-        let called = self.call(name, arguments, record).await;
+        let called = self.call(name, arguments, listed, record).await;
         // Of why there is no answer the same is said as of an answer. What is hidden is not given to the turn.
         let is_hidden = called.is_ok() && self.profiles.hides(name);
         if let (Ok(_) | Err(ToolError::Fault { .. }), Some((_, server, tool))) = (&called, self.servers.find(name))
@@ -307,18 +278,22 @@ impl Tools {
     }
 
     /// Calls a tool if its current definition is the bound one.
-    async fn call(&self, name: &str, arguments: &Value, record: &mut CallRecord) -> Result<Value, ToolError> {
+    async fn call(
+        &self,
+        name: &str,
+        arguments: &Value,
+        mut listed: Option<Result<u64, Fault>>,
+        record: &mut CallRecord,
+    ) -> Result<Value, ToolError> {
         let unknown = || ToolError::Unknown(name.to_owned());
         let fault = |fault| ToolError::Fault { tool: name.to_owned(), fault };
-        let (server_name, server, tool) = self.servers.find(name).ok_or_else(unknown)?;
+        let (_, server, tool) = self.servers.find(name).ok_or_else(unknown)?;
         for _ in 0..LISTINGS_MAX {
-            // A call that waits for its caller was checked when it was made, and its server may do nothing else meanwhile.
-            let goes_on = Relayed::current().and_then(|relayed| relayed.request_state);
-            let goes_on = goes_on.is_some_and(|state| server.awaits(&state));
-            let listing = match goes_on || (server.is_own() && self.known().fit().contains_key(name)) {
-                true => 0,
-                false => self.list_for_call(server_name, server).await.map_err(fault)?,
+            let made = match listed.take() {
+                Some(made) => Some(made),
+                None => self.list_before_call(name).await,
             };
+            let listing = made.transpose().map_err(fault)?.unwrap_or(0);
             let listed = self.known().listed(name);
             let listed = listed.map_err(|unfit| ToolError::Unfit { tool: name.to_owned(), unfit })?;
             record.definition = listed.ok_or_else(unknown)?;

@@ -1,5 +1,6 @@
 //! Tests of system calls.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use althing_protocol::contract::DataLabel;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_execution::journal::JournalError;
 use althing_protocol::cbor;
-use althing_store::{Batch, Durability, Range, ReadError, Rows, Store};
+use althing_store::{Batch, Durability, LARGE_BATCH_BYTES_MAX, Range, ReadError, Rows, Store};
 
 use super::row_seal::{SEALED_MORE, SealError};
 use super::{HEAD_BYTES_MAX, PAGE, RowSeal, SESSION_HEADS, SESSION_ROWS};
@@ -16,6 +16,9 @@ use crate::machine::session::{
 };
 
 const UNREADABLE: &str = "the disk does not give its rows; the log of the node says why";
+
+/// Bytes of a turn's rows that are read at most: as many as it may have, sealed.
+const SCAN_BYTES_MAX: usize = TURN_BYTES_MAX as usize + ROWS_MAX as usize * SEALED_MORE;
 
 /// Rows of a turn as they were written, with the number in the key of each.
 type NumberedRows = Vec<(u32, Vec<u8>)>;
@@ -215,16 +218,17 @@ impl Journals {
         };
         let prefix = turn.prefix();
         let rows = self.scan(&prefix).map_err(unreadable)?;
-        let has_head = self.store.read(SESSION_HEADS, &prefix).map_err(unreadable)?.is_some();
         let Some((last, _)) = rows.last() else {
-            return match has_head {
-                true => Err(Damage { step: 0, what: "it has no rows".to_owned() }),
-                false => Ok(TurnRows::new(turn, begin)),
+            return match self.store.read(SESSION_HEADS, &prefix).map_err(unreadable)? {
+                Some(_) => Err(Damage { step: 0, what: "it has no rows".to_owned() }),
+                None => Ok(TurnRows::new(turn, begin)),
             };
         };
-        let more = Range::prefix(prefix, 1).after(last.clone());
-        if !self.store.keys(SESSION_ROWS, more).map_err(unreadable)?.is_empty() {
-            return Err(Damage { step: 0, what: "it has more rows than a turn has".to_owned() });
+        if may_have_more(&rows) {
+            let more = Range::prefix(prefix, 1).after(last.clone());
+            if !self.store.keys(SESSION_ROWS, more).map_err(unreadable)?.is_empty() {
+                return Err(Damage { step: 0, what: "it has more rows than a turn has".to_owned() });
+            }
         }
         TurnRows::read(turn, begin, &opened(rows, seal)?)
     }
@@ -259,9 +263,7 @@ impl Journals {
 
     /// The rows with these keys, and one more than a turn has where there are more.
     fn scan(&self, turn: &[u8]) -> Result<Rows, ReadError> {
-        let most = usize::try_from(TURN_BYTES_MAX).unwrap_or(usize::MAX);
-        let most = most.saturating_add(ROWS_MAX as usize * SEALED_MORE);
-        self.store.scan(SESSION_ROWS, Range::prefix(turn, ROWS_MAX as usize + 1).within(most))
+        self.store.scan(SESSION_ROWS, Range::prefix(turn, ROWS_MAX as usize + 1).within(SCAN_BYTES_MAX))
     }
 
     /// Notes an unfinished task of an agent that has not been added yet.
@@ -357,6 +359,13 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         self.journals.attempts().remove(&self.task);
     }
+}
+
+/// Whether a scan of a turn may have ended before its last row. One that took little did not end for want of room: no row is longer
+/// than what a store takes at once.
+fn may_have_more(rows: &Rows) -> bool {
+    let bytes: usize = rows.iter().map(|(key, row)| key.len() + row.len()).sum();
+    rows.len() > ROWS_MAX as usize || bytes.saturating_add(LARGE_BATCH_BYTES_MAX) > SCAN_BYTES_MAX
 }
 
 /// Rows as they were written, with the number in the key of each.

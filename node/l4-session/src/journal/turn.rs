@@ -12,7 +12,8 @@ use althing_execution::journal::{Checkpoint, Intent, Journal, JournalError, Next
 use althing_execution::kernel::slots::Slots;
 use althing_execution::tools::{Denied, GateVerdict, Permit};
 use althing_store::{Batch, Durability, Store};
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, try_join};
 use tokio::sync::{Mutex, watch};
 
 use super::final_calls::FinalCalls;
@@ -325,15 +326,26 @@ impl TurnJournal {
             Some(callee) => callee.await,
             None => None,
         };
+        let letting_go = self.let_go(seq, callee, std::mem::take(&mut permit.rows));
+        let intent = match step.meanwhile.take() {
+            // It is not waited for where the intent cannot be written.
+            Some(meanwhile) => try_join(letting_go, meanwhile.map(Ok::<(), JournalError>)).await?.0,
+            None => letting_go.await?,
+        };
+        Ok(NextStep::Go(intent, permit))
+    }
+
+    /// Writes the intent of a step, with those rows; then its call may be made.
+    async fn let_go(&self, seq: u32, callee: Option<String>, rows: Batch) -> Result<Intent, JournalError> {
         let _free = self.final_calls.free().await;
         let mut writing = self.writing.lock().await;
         self.note_readings(&mut writing);
         let intent = writing.rows.intend(seq, callee, self.clock.now_ms())?;
-        self.write_with(&mut writing, std::mem::take(&mut permit.rows), Durability::Synced).await?;
+        self.write_with(&mut writing, rows, Durability::Synced).await?;
         if let Some(call) = writing.rows.final_call(seq, self.clock.now_ms()) {
             self.final_calls.begin(call);
         }
-        Ok(NextStep::Go(intent, permit))
+        Ok(intent)
     }
 
     /// Writes that a step was denied, as what came of it.

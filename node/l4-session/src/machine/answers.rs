@@ -103,11 +103,6 @@ impl AnswerRow {
         self.payer.as_ref().and_then(|payer| payer.as_slice().try_into().ok()).unwrap_or_default()
     }
 
-    /// The same, without the answer: only that there was one.
-    pub fn without_answer(self) -> AnswerRow {
-        AnswerRow { answer: None, ..self }
-    }
-
     /// Whether it is remembered by now no more.
     pub fn is_old(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.at_ms) > ANSWER_MS_MAX
@@ -121,6 +116,26 @@ impl AnswerRow {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         minicbor::to_vec(self).expect("writing to a vector cannot fail")
+    }
+}
+
+/// What a row says beside its answer, its time and its payer, in little room.
+#[derive(Debug, Clone, Copy)]
+struct ShortAnswer {
+    content: Option<Digest>,
+    label: Option<Label>,
+}
+
+impl ShortAnswer {
+    fn of(row: &AnswerRow) -> ShortAnswer {
+        let content = row.content.as_ref().and_then(|content| content.as_slice().try_into().ok());
+        ShortAnswer { content, label: row.label }
+    }
+
+    /// The row without its answer.
+    fn row(self, at_ms: u64, payer: Digest) -> AnswerRow {
+        let content = self.content.map(|content| content.to_vec().into());
+        AnswerRow { at_ms, content, answer: None, label: self.label, payer: None }.paid_by(payer)
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Neither end reads a clock, signs or sends: the shell does, and writes an entry down before it says what it is told to.
 
+mod kept;
 mod recipient;
 mod sender;
 #[cfg(test)]
@@ -15,7 +16,8 @@ mod tests;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::object::{HandoffReason, HandoffVerdict};
 
-pub use recipient::{Commit, CommitError, Entry, Phase, Recipient, Room, Terms};
+pub use kept::{KEPT_BYTES_MAX, KEPT_MAX, KeptHandoff, KeptHandoffs};
+pub use recipient::{Acquaintance, Commit, CommitError, Entry, Phase, Recipient, Room, Terms, signed_by};
 pub use sender::{Action, End, Refusal, SendError, Sender, Stage};
 
 /// How long a recipient holds room for what it accepted, milliseconds.
@@ -28,6 +30,10 @@ pub const HANDOFFS_OF_SENDER_MAX: usize = 256;
 pub const HANDOFFS_OF_PUBLISHER_MAX: usize = 512;
 /// Those of all other publishers: the rest is kept for agents of the recipient's own.
 pub const HANDOFFS_OF_OTHERS_MAX: usize = 3_072;
+/// Those of strangers among these: the rest is kept for whom the node knows.
+pub const HANDOFFS_OF_STRANGERS_MAX: usize = 1_536;
+/// Those of all strangers of one origin, whatever publishers they are: keys are free, and addresses are not.
+pub const HANDOFFS_OF_ORIGIN_MAX: usize = 512;
 /// How long a sender waits for the answer to its first offer, milliseconds; then twice as long each time.
 pub const RETRY_FIRST_MS: u64 = 1_000;
 /// The longest that it waits.

@@ -135,6 +135,8 @@ struct Meta {
     resumes: bool,
     waits_ms: Option<u64>,
     crowd: Option<Arc<str>>,
+    /// Which change of the listing noted it.
+    change: u64,
 }
 
 impl Meta {
@@ -247,6 +249,8 @@ pub(crate) struct Listing {
     /// The task that a message began.
     began: BTreeMap<(Arc<List>, Arc<str>), Arc<str>>,
     all: Amount,
+    /// How often a task was added or updated.
+    changes: u64,
 }
 
 impl Listing {
@@ -264,6 +268,7 @@ impl Listing {
             scopes: BTreeMap::new(),
             began: BTreeMap::new(),
             all: Amount::default(),
+            changes: 0,
         }
     }
 
@@ -273,6 +278,7 @@ impl Listing {
         let id: Arc<str> = id.into();
         let list = (summary.agent.clone(), summary.scope);
         let list = self.orders.get_key_value(&list).map_or_else(|| Arc::new(list), |(list, _)| list.clone());
+        self.changes += 1;
         let meta = Meta {
             list: list.clone(),
             context_id: summary.context_id.as_str().into(),
@@ -285,6 +291,7 @@ impl Listing {
             resumes: summary.resumes,
             waits_ms: summary.waits_ms,
             crowd: summary.crowd.as_deref().map(Arc::from),
+            change: self.changes,
         };
         self.orders.entry(list.clone()).or_default().insert((Reverse(meta.changed_ms), id.clone()));
         self.scopes.entry(summary.scope.payer()).or_default().add(meta.age(&id), meta.bytes);
@@ -312,6 +319,11 @@ impl Listing {
             waits_ms: meta.waits_ms,
             crowd: meta.crowd.as_ref().map(ToString::to_string),
         })
+    }
+
+    /// By which change a task was noted last: the same as long as nothing of it is written.
+    pub fn change(&self, id: &str) -> Option<u64> {
+        self.metas.get(id).map(|meta| meta.change)
     }
 
     /// The task that a message of this id began.

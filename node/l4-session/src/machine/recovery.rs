@@ -34,6 +34,18 @@ pub enum Recovery {
     Wait(Vec<Doubt>),
 }
 
+impl Recovery {
+    /// Why the turn does not go on, whose caller may have been `refused` that it does; none if it goes on, or waits.
+    pub fn failure(self, refused: Option<Reason>) -> Option<Failure> {
+        match (self, refused) {
+            (Recovery::Fail(failure), _) => Some(failure),
+            (Recovery::Wait(doubts), Some(reason)) => Some(Failure { reason, doubts }),
+            (Recovery::Resume, Some(reason)) => Some(Failure { reason, doubts: Vec::new() }),
+            (Recovery::Resume | Recovery::Wait(_), None) => None,
+        }
+    }
+}
+
 /// Why a turn does not go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
@@ -88,7 +100,7 @@ impl std::fmt::Display for Failure {
             _ => None,
         };
         for doubt in self.doubts.iter().filter(|doubt| Some(doubt.seq) != told) {
-            write!(f, ". Step {} called {:?}, and nobody knows whether that took place", doubt.seq, doubt.name)?;
+            write!(f, ". {}", doubt_sentence(doubt))?;
         }
         Ok(())
     }
@@ -145,19 +157,13 @@ pub fn in_doubt_message(doubts: &[Doubt]) -> String {
 /// is too long is cut, and they are not.
 #[must_use]
 pub fn with_doubts(why: Option<String>, doubts: &[Doubt]) -> Option<String> {
-    // Without its first letter, which is a capital one where a sentence begins.
-    let words = |doubt: &Doubt| {
-        let name: String = doubt.name.chars().take(NAME_CHARS_MAX).collect();
-        format!("tep {} called {name:?}", doubt.seq)
-    };
     let said = why.as_deref().unwrap_or_default();
-    let calls: Vec<String> = doubts.iter().map(words).filter(|call| !said.contains(call.as_str())).collect();
-    if calls.is_empty() {
+    let untold: Vec<&Doubt> = doubts.iter().filter(|doubt| !said.contains(&call_words(doubt))).collect();
+    if untold.is_empty() {
         return why;
     }
-    let sentence = |call: &String| format!("S{call}, and nobody knows whether that took place");
-    let mut named: Vec<String> = calls.iter().take(NAMED_MAX).map(sentence).collect();
-    if let Some(more) = calls.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+    let mut named: Vec<String> = untold.iter().take(NAMED_MAX).map(|doubt| doubt_sentence(doubt)).collect();
+    if let Some(more) = untold.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
         named.push(format!("So it is with {more} more"));
     }
     let named = named.join(". ");
@@ -165,6 +171,17 @@ pub fn with_doubts(why: Option<String>, doubts: &[Doubt]) -> Option<String> {
     let room = REASON_BYTES_MAX.saturating_sub(named.len() + 2);
     why.truncate(why.floor_char_boundary(room));
     Some(format!("{why}. {named}"))
+}
+
+/// What is said of a call of which nobody will know here whether it took place.
+fn doubt_sentence(doubt: &Doubt) -> String {
+    format!("Nobody knows whether this call took place: {}", call_words(doubt))
+}
+
+/// A call in the words by which every reason names it, that of [`JournalError::InDoubt`] too.
+fn call_words(doubt: &Doubt) -> String {
+    let name: String = doubt.name.chars().take(NAME_CHARS_MAX).collect();
+    format!("step {} called {name:?}", doubt.seq)
 }
 
 fn is_past(doubt: &Doubt, now_ms: u64) -> bool {

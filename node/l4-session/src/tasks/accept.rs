@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use althing_call::{CallMetadata, Consent, OperationError, Refusal};
+use althing_call::{CallMetadata, Consent, OperationError};
 use althing_communication::{Holder, TrustLevel};
 use althing_execution::agent::OwnCard;
 use althing_protocol::AgentRef;
@@ -14,24 +14,14 @@ use crate::machine::size::stored_bytes;
 use crate::machine::task::{self, HISTORY_BYTES_MAX};
 use crate::machine::time_limit::time_limit;
 use crate::tasks::begin;
+use crate::tasks::duplicates::{Accepted, SentMessage};
 use crate::tasks::first_write;
 use crate::tasks::live::{LiveTask, TurnRequest};
-use crate::tasks::parking;
 use crate::tasks::persistence::PersistenceState;
 use crate::tasks::runner::{HostedAgent, STOPPING, TaskRunner, internal};
 use crate::tasks::start;
 use crate::tasks::store::{Encoded, TaskStoreError};
 use crate::tasks::turn;
-
-/// The result of accepting a message.
-pub(crate) enum Accepted<T> {
-    /// It began a turn.
-    New(Arc<LiveTask>, T),
-    /// It was accepted before; its turn runs, or has just ended.
-    DuplicateRunning(Arc<LiveTask>),
-    /// It was accepted before, into this task.
-    Duplicate(String),
-}
 
 /// Why a turn was stopped that a message interrupted.
 const BY_MESSAGE: &str = "interrupted by a new message";
@@ -51,77 +41,7 @@ fn check_open(runner: &TaskRunner) -> Result<(), OperationError> {
     if runner.ending().is_cancelled() { Err(OperationError::busy(STOPPING)) } else { Ok(()) }
 }
 
-/// Refuses a message under a key that was answered, where no task of it is kept.
-fn check_unanswered(
-    runner: &TaskRunner,
-    agent: &HostedAgent,
-    scope: Scope,
-    message: &a2a::Message,
-    metadata: &CallMetadata,
-) -> Result<(), OperationError> {
-    let id = &message.message_id;
-    if agent.is_told_again || !answers::is_key(id) {
-        return Ok(());
-    }
-    let name = answers::name_of(agent.name(), &String::from(scope), id);
-    let known = runner.store().answers().get(&name, runner.now_ms()).map_err(|error| internal(error.into()))?;
-    let Some(known) = known else { return Ok(()) };
-    if !known.is_of(message) {
-        return Err(OperationError::message_id_reused(id, "that is not kept any more"));
-    }
-    metadata.answer.add_label(known.label);
-    Err(OperationError::already_done(id, known.answer))
-}
-
 impl TaskRunner {
-    /// Finds the earlier result of a message that was accepted before: a client that gets no answer sends it again, and the
-    /// work must not be done twice.
-    fn find_duplicate<T>(
-        &self,
-        agent: &HostedAgent,
-        scope: Scope,
-        message: &a2a::Message,
-    ) -> Result<Option<Accepted<T>>, OperationError> {
-        // In this order: a turn that ends is in the store before it is live no more.
-        let began = self.live().began_by(agent.name(), scope, &message.message_id);
-        let began = match began {
-            None if !agent.is_told_again => self.store().began_by(agent.name(), scope, &message.message_id),
-            began => began,
-        };
-        for id in began.iter().chain(&message.task_id) {
-            // Looked up first: a turn that ends meanwhile may leave no task, and its answer is needed then.
-            let running = self.live().running(id);
-            if agent.is_told_again && !running.as_ref().is_some_and(|live| works_on(live, &message.message_id)) {
-                continue;
-            }
-            let found = self.read(agent, scope, id);
-            if let Err(moved) = &found
-                && matches!(moved.refusal, Refusal::TaskMoved { .. })
-            {
-                return Err(moved.clone());
-            }
-            let Ok(record) = found else {
-                // It left no task meanwhile: what answers it is the answer.
-                match running.filter(|live| live.is_of(&message.message_id) && live.record().scope == scope) {
-                    Some(ended) => return Ok(Some(Accepted::DuplicateRunning(ended))),
-                    // A missing task is reported below.
-                    None => continue,
-                }
-            };
-            match task::compare_message(&record.task, message) {
-                task::Duplicate::No => {}
-                task::Duplicate::Same => {
-                    let of_it = running.or_else(|| self.live().running(id));
-                    let of_it = of_it.filter(|live| live.is_of(&message.message_id));
-                    return Ok(Some(of_it.map_or_else(|| Accepted::Duplicate(id.clone()), Accepted::DuplicateRunning)));
-                }
-                task::Duplicate::Different if agent.is_told_again => {}
-                task::Duplicate::Different => return Err(OperationError::message_id_reused(&message.message_id, id)),
-            }
-        }
-        Ok(None)
-    }
-
     /// Accepts a message into a new task, or into the one that it names. The task is on disk when this returns, unless it
     /// waits for that. One that needs somebody's consent interrupts no turn.
     async fn accept(
@@ -147,19 +67,11 @@ impl TaskRunner {
             None => None,
         };
         // Held until the task is known.
-        let key = (scope, agent.name().to_owned(), message.message_id.clone());
-        let _in_flight = self.in_flight().acquire(key).await;
-        if let Some(taken) = self.find_duplicate(agent, scope, &message)? {
+        let sent = SentMessage { agent, scope, message: &message };
+        let _in_flight = sent.in_flight_alone(self).await;
+        if let Some(taken) = sent.taken_before(self, metadata)? {
             return Ok(taken);
         }
-        // It goes on when somebody has answered, and with no message before that.
-        if let Some(id) = continues.as_ref().filter(|id| self.is_own_task(agent, scope, id))
-            && self.live().running(id).is_none()
-            && parking::is_parked(self, id)
-        {
-            return Ok(Accepted::Duplicate(id.clone()));
-        }
-        check_unanswered(self, agent, scope, &message, metadata)?;
         (asked.waits, asked.consent) = (start.waits, start.consent);
         let mut record = match continues {
             None => {
@@ -319,11 +231,6 @@ fn check_idle(record: &Record) -> Result<(), OperationError> {
     Err(OperationError::busy(format!(
         "task {id} goes on in a moment, where its node ended; send the message again then"
     )))
-}
-
-/// Whether a turn is that of a message, and nobody was told yet that it is over.
-fn works_on(live: &LiveTask, message_id: &str) -> bool {
-    live.is_of(message_id) && !task::is_idle(&live.record().task.status.state)
 }
 
 /// Refuses a message that names another context than that of its task.

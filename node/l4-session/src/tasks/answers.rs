@@ -67,31 +67,44 @@ impl Answers {
         Ok(row.and_then(|row| read(&row)).filter(|row| !row.is_old(now_ms)))
     }
 
-    /// Adds what is remembered of messages to a batch, and takes away what is too old or too much by then.
-    pub fn put(&self, rows: impl Iterator<Item = (Digest, AnswerRow)>, now_ms: u64, batch: &mut Batch) {
-        let mut ages = self.ages();
+    /// Adds what is remembered of messages to a batch, and takes away what is too old or too much by then. Gives the names of all
+    /// rows that the batch changes, for [`Answers::recount`].
+    #[must_use = "if the batch is not written, these rows are counted again"]
+    pub fn put(&self, rows: impl Iterator<Item = (Digest, AnswerRow)>, now_ms: u64, batch: &mut Batch) -> Vec<Digest> {
+        let (mut ages, mut changed) = (self.ages(), Vec::new());
         for (name, row) in rows {
             let bytes = row.encode();
             ages.add(name, &row, bytes.len());
             batch.put(ANSWERS, name.to_vec(), bytes);
+            changed.push(name);
         }
         for _ in 0..SURPLUS_AT_ONCE {
             match ages.take_surplus(now_ms) {
                 Some(Surplus::Row(name)) => {
                     batch.delete(ANSWERS, name.to_vec());
+                    changed.push(name);
                 }
-                Some(Surplus::Answer(name)) => {
-                    let stored = self.store.read(ANSWERS, &name).ok().flatten();
-                    let Some(row) = stored.and_then(|stored| read(&stored)) else {
-                        // It is not on disk yet: another time.
-                        break;
-                    };
-                    let short = row.without_answer();
-                    let bytes = short.encode();
-                    ages.add(name, &short, bytes.len());
-                    batch.put(ANSWERS, name.to_vec(), bytes);
+                Some(Surplus::Answer(name, short)) => {
+                    batch.put(ANSWERS, name.to_vec(), short.encode());
+                    changed.push(name);
                 }
                 None => break,
+            }
+        }
+        changed
+    }
+
+    /// Counts these rows as they are on disk, since the batch that changed them was not written: a row that is counted and not there
+    /// would take the room of others, and one that is there and not counted would never go. One that cannot be read does not count
+    /// until the node starts again.
+    pub fn recount(&self, changed: &[Digest]) {
+        for name in changed {
+            // Before the lock: nobody who puts a row waits for the disk.
+            let stored = self.store.read(ANSWERS, name).ok().flatten();
+            let row = stored.and_then(|stored| Some((read(&stored)?, stored.len())));
+            match row {
+                Some((row, bytes)) => self.ages().add(*name, &row, bytes),
+                None => self.ages().remove(name),
             }
         }
     }
@@ -103,9 +116,10 @@ impl Answers {
             return;
         }
         let mut batch = Batch::new();
-        self.put(rows.into_iter(), now_ms, &mut batch);
+        let changed = self.put(rows.into_iter(), now_ms, &mut batch);
         if let Err(error) = self.store.write(batch, Durability::Buffered).await {
             tracing::warn!(%error, "it cannot be remembered that messages were answered");
+            self.recount(&changed);
         }
     }
 
@@ -121,9 +135,12 @@ fn read(bytes: &[u8]) -> Option<AnswerRow> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use a2a::{Message, Part, Role};
     use althing_protocol::{CallerId, PublisherId};
-    use althing_store::MemoryStore;
+    use althing_store::{MemoryStore, Rows, Snapshot, WriteError};
+    use futures::future::BoxFuture;
 
     use super::*;
     use crate::machine::answers::ANSWER_MS_MAX;
@@ -184,6 +201,77 @@ mod tests {
         answers.write(vec![([7; 32], row(&long, NOW_MS + 700))], NOW_MS + 700).await;
         assert_eq!(disk.keys(ANSWERS, Range::all(1_000)).expect("readable").len(), 513);
     }
+
+    /// A disk that is full, as long as that is said.
+    struct Full {
+        disk: Arc<MemoryStore>,
+        is_full: AtomicBool,
+    }
+
+    impl Store for Full {
+        fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+            self.disk.read(family, key)
+        }
+        fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+            self.disk.scan(family, range)
+        }
+        fn snapshot(&self) -> Box<dyn Snapshot> {
+            self.disk.snapshot()
+        }
+        fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+            if self.is_full.load(Ordering::Relaxed) {
+                let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
+                return Box::pin(std::future::ready(Err(full)));
+            }
+            self.disk.write(batch, durability)
+        }
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_takes_no_room_and_what_could_not_be_deleted_still_does() {
+        let disk = Arc::new(MemoryStore::new(&[ANSWERS]));
+        let store = Arc::new(Full { disk: disk.clone(), is_full: AtomicBool::new(false) });
+        let limits = Limits { rows: 4, bytes: LIMITS.bytes };
+        let answers = Answers::limited(store.clone(), scope(1), limits).expect("readable");
+        let write = |seed: u8| {
+            let at_ms = NOW_MS + u64::from(seed);
+            answers.write(vec![([seed; 32], row("a", at_ms))], at_ms)
+        };
+        for seed in 1..=4 {
+            write(seed).await;
+        }
+        store.is_full.store(true, Ordering::Relaxed);
+        for seed in 5..=8 {
+            write(seed).await;
+        }
+        store.is_full.store(false, Ordering::Relaxed);
+        write(9).await;
+        let keys = disk.keys(ANSWERS, Range::all(10)).expect("readable");
+        assert_eq!(keys, [[2; 32], [3; 32], [4; 32], [9; 32]], "the oldest on disk goes, for the one that is there");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_on_disk_yet_does_not_keep_others_from_being_shortened() {
+        let disk = Arc::new(MemoryStore::new(&[ANSWERS]));
+        let long = "x".repeat(1 << 10);
+        let limits = Limits { rows: 100, bytes: 4 << 10 };
+        let answers = Answers::limited(disk.clone(), scope(1), limits).expect("readable");
+        let (mut first, mut second) = (Batch::new(), Batch::new());
+        let rows = |seeds: std::ops::Range<u8>| {
+            let long = long.clone();
+            seeds.map(move |seed| ([seed; 32], row(&long, NOW_MS + u64::from(seed))))
+        };
+        assert_eq!(answers.put(rows(0..3), NOW_MS, &mut first).len(), 3, "they fit");
+        assert!(answers.put(rows(3..8), NOW_MS, &mut second).len() > 5, "some of before are shortened");
+        for batch in [first, second] {
+            disk.write(batch, Durability::Buffered).await.expect("written");
+        }
+        let bytes: usize = disk.scan(ANSWERS, Range::all(10)).expect("readable").iter().map(|(_, row)| row.len()).sum();
+        assert!(bytes <= 4 << 10, "{bytes}");
+        let oldest = answers.get(&[0; 32], NOW_MS).expect("readable").expect("it was answered");
+        assert!(oldest.answer.is_none());
+    }
+
     #[tokio::test]
     async fn one_caller_s_many_keys_leave_another_s_also_after_a_restart() {
         let disk = Arc::new(MemoryStore::new(&[ANSWERS]));

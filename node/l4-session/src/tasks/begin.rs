@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use althing_call::chain;
-use althing_protocol::{AgentRef, Attributes};
+use althing_protocol::{AgentId, AgentRef, Attributes};
 
 use crate::journal::{RowSeal, TurnJournal};
 use crate::machine::record::Record;
@@ -75,9 +75,13 @@ pub(super) fn opened(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows) -> T
 
 /// The name of a turn that began so; none if that names no agent.
 pub(super) fn turn(record: &Record, begin: &Begin) -> Option<TurnId> {
-    let agent = begin.agent.parse().ok()?;
-    let session = SessionId::of(&agent, &String::from(record.scope), &record.task.context_id);
-    Some(TurnId::of(session, &begin.task, &begin.message))
+    Some(turn_of(&begin.agent.parse().ok()?, record, begin))
+}
+
+/// The same, where the agent that its beginning names was read before.
+pub(super) fn turn_of(agent: &AgentId, record: &Record, begin: &Begin) -> TurnId {
+    let session = SessionId::of(agent, &String::from(record.scope), &record.task.context_id);
+    TurnId::of(session, &begin.task, &begin.message)
 }
 
 /// How the rows of an agent's sessions are stored: sealed where its memory is. A version that does not run has the memory of

@@ -179,21 +179,23 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
     if let Some(journal) = &live.request.journal {
         journal.close(&mut notes.rows).await;
     }
-    let answered = answered(live, &record, &outcome, runner.now_ms());
+    let answered = answered(live, &record, &outcome, runner.now_ms()).into_iter();
+    let answers = runner.store().answers();
     let mut on_disk = live.persistence.lock().await;
+    let mut changed = Vec::new();
     let kept = match live.request.before.clone() {
         None if *on_disk == PersistenceState::NotYet => {
-            runner.store().answers().write(answered.into_iter().collect(), runner.now_ms()).await;
+            answers.write(answered.collect(), runner.now_ms()).await;
             Ok(())
         }
         None => {
             notes.rows.append(recording::without_task(runner, live, &outcome, record.label));
-            runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
+            changed = answers.put(answered, runner.now_ms(), &mut notes.rows);
             runner.store().forget(&live.id, notes.rows).await
         }
         Some(before) => {
             notes.rows.append(recording::without_task(runner, live, &outcome, record.label));
-            runner.store().answers().put(answered.into_iter(), runner.now_ms(), &mut notes.rows);
+            changed = answers.put(answered, runner.now_ms(), &mut notes.rows);
             task::undo_continue(&mut record.task, before);
             write(runner, &record, notes).await
         }
@@ -205,6 +207,7 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
         Outcome::Refused(_) => None,
     };
     if let Err(error) = kept {
+        answers.recount(&changed);
         tracing::error!(task = live.id, %error, "a task without a result could not be deleted or restored");
         // The answer is sent; the task that stays on disk is set to failed.
         let (failure, now_ms) = (NotedFailure::ResultNotKept, runner.now().timestamp_millis());

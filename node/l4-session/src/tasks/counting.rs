@@ -36,7 +36,7 @@ pub(super) fn count_success(runner: &TaskRunner, live: &LiveTask) {
 }
 
 /// What a turn counts as that left its task in that state; nothing where it says nothing of its agent, or is not whole: it asked
-/// back. `is_judged`: whether gates let its answer pass.
+/// back. `is_judged`: whether the contract has gates, which let pass what is good.
 fn success(
     (course, state): (TurnCourse, &TaskState),
     is_whole: bool,
@@ -52,7 +52,7 @@ fn success(
         | TurnCourse::Silent
         | TurnCourse::Refused
         | TurnCourse::Crashed
-        | TurnCourse::OverBudget => Some(TurnSuccess::Failed),
+        | TurnCourse::OverBudget => Some(TurnSuccess::Failed { is_judged: is_judged() }),
         TurnCourse::Open => None,
     }
 }
@@ -143,7 +143,8 @@ mod tests {
         assert_eq!(judged(TurnCourse::Good), Some(TurnSuccess::Verified));
         assert_eq!(claimed(TurnCourse::Good), Some(TurnSuccess::Claimed));
         for course in [TurnCourse::Failed, TurnCourse::Silent, TurnCourse::Refused, TurnCourse::Crashed] {
-            assert_eq!((judged(course), claimed(course)), (Some(TurnSuccess::Failed), Some(TurnSuccess::Failed)));
+            let failed = |is_judged| Some(TurnSuccess::Failed { is_judged });
+            assert_eq!((judged(course), claimed(course)), (failed(true), failed(false)));
         }
         assert_eq!((judged(TurnCourse::Open), success((TurnCourse::Good, over), false, || true)), (None, None));
         assert_eq!(success((TurnCourse::Failed, rejected), false, || true), None, "it says nothing of the agent");

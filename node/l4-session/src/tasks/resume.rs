@@ -24,10 +24,11 @@ use crate::tasks::begin;
 use crate::tasks::closing;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::parking::{self, CONSENT_RETRY, RETRY};
+use crate::tasks::read_ahead::{self, ReadAhead};
 use crate::tasks::runner::{HostedAgent, Resumer, TaskRunner};
 use crate::tasks::standing::{Recheck, Standing};
 use crate::tasks::start;
-use crate::tasks::task_rows;
+use crate::tasks::task_rows::{self, TaskCopy};
 use crate::tasks::tenure::{self, Tenure};
 use crate::tasks::waits;
 
@@ -82,13 +83,13 @@ pub(super) async fn resume(runner: TaskRunner, agent: HostedAgent, recheck: Rech
         }
         let is_last = begun.elapsed() >= VERSION_PATIENCE;
         let journals = runner.store().journals();
-        for id in unfinished(&runner, &agent) {
-            if resting.get(&id).is_some_and(|since| since.elapsed() < CONSENT_RETRY) {
-                continue;
-            }
+        let mut waiting = unfinished(&runner, &agent);
+        waiting.retain(|id| resting.get(id).is_none_or(|since| since.elapsed() >= CONSENT_RETRY));
+        let mut ahead = ReadAhead::of(&runner, waiting);
+        while let Some((id, copy)) = ahead.next().await {
             // Another version of the agent may be trying it.
             let Some(attempt) = journals.attempt(agent.name(), &id) else { continue };
-            match resume_task(&runner, &agent, attempt, &recheck, is_last).await {
+            match resume_task(&runner, &agent, (attempt, copy), &recheck, is_last).await {
                 Progress::Made | Progress::Later => {}
                 Progress::Resting => drop(resting.insert(id, Instant::now())),
             }
@@ -137,22 +138,27 @@ pub(super) async fn until_begun(runner: &TaskRunner, id: &str) {
     }
 }
 
-/// Goes on with one task.
+/// Goes on with one task, of which a copy may have been read before.
 async fn resume_task(
     runner: &TaskRunner,
     agent: &HostedAgent,
-    attempt: Attempt,
+    (attempt, copy): (Attempt, Option<Box<TaskCopy>>),
     recheck: &Recheck,
     is_last: bool,
 ) -> Progress {
     let id = &attempt.task().to_owned();
-    let permission = permission(runner, agent, id, recheck, is_last).await;
+    let copy = match copy {
+        Some(copy) => Some(copy),
+        None => read_ahead::one(runner, id).await,
+    };
+    let permission = match &copy {
+        Some(copy) => permission(runner, agent, &copy.record, recheck, is_last).await,
+        None => None,
+    };
     let lock = runner.live().write_lock(id).await;
-    let (reader, named) = (runner.clone(), id.to_owned());
-    let read = match runner.apart(move || task_rows::read(&reader, &named)).await {
-        Ok(Ok(read)) => read,
-        Ok(Err(error)) => return unreadable(runner, attempt, &error.to_string()).await,
-        Err(error) => return unreadable(runner, attempt, &error.message).await,
+    let read = match task_rows::read_locked(runner, id, copy).await {
+        Ok(read) => read,
+        Err(why) => return unreadable(runner, attempt, &why).await,
     };
     let Some((record, rows)) = read else {
         attempt.made();
@@ -180,12 +186,7 @@ async fn resume_task(
             return Progress::Resting;
         }
     };
-    let failure = match (recovery, refused) {
-        (Recovery::Fail(failure), _) => Some(failure),
-        (Recovery::Wait(doubts), Some(reason)) => Some(Failure { reason, doubts }),
-        (Recovery::Resume, Some(reason)) => Some(Failure { reason, doubts: Vec::new() }),
-        (Recovery::Resume | Recovery::Wait(_), None) => None,
-    };
+    let failure = recovery.failure(refused);
     let Some(live) = begin_again(runner, &agent, record, rows, lease) else { return Progress::Later };
     waits::end(runner, id).await;
     drop(lock);
@@ -242,7 +243,7 @@ async fn attempt_until_made(runner: &TaskRunner, agent: &str, id: &str) {
         let mut pause = RETRY;
         if let Some(attempt) = runner.store().journals().attempt(agent.name(), id) {
             let is_last = begun.elapsed() >= VERSION_PATIENCE;
-            match resume_task(runner, &agent, attempt, &recheck, is_last).await {
+            match resume_task(runner, &agent, (attempt, None), &recheck, is_last).await {
                 Progress::Made => return,
                 Progress::Later => {}
                 Progress::Resting => pause = CONSENT_RETRY,
@@ -257,16 +258,14 @@ async fn attempt_until_made(runner: &TaskRunner, agent: &str, id: &str) {
 async fn permission(
     runner: &TaskRunner,
     agent: &HostedAgent,
-    id: &str,
+    record: &Record,
     recheck: &Recheck,
     is_last: bool,
 ) -> Option<Permission> {
-    let (reader, named) = (runner.clone(), id.to_owned());
-    let record = runner.apart(move || reader.store().read(&named)).await.ok()?.ok()??;
     let begin = record.read_begin()?.ok()?;
-    let agent = version_for(runner, agent, &record, is_last)?;
-    let right = right(runner, &begin, recheck(standing(runner, &agent, &record, &begin))).await;
-    Some(Permission { agent, begin: record.begin, right })
+    let agent = version_for(runner, agent, record, is_last)?;
+    let right = right(runner, &begin, recheck(standing(runner, &agent, record, &begin))).await;
+    Some(Permission { agent, begin: record.begin.clone(), right })
 }
 
 /// Its group says that its attempt counts, and its caller may still call the agent.

@@ -151,6 +151,12 @@ impl TaskStore {
         Ok(Some(record))
     }
 
+    /// Which change of a task was written last: what was read after that is as it is on disk for as long as this stays. A task that is
+    /// being written has its next one only when it is on disk.
+    pub fn change(&self, id: &str) -> Option<u64> {
+        self.lock().change(id)
+    }
+
     /// What is known of a task without reading it.
     pub fn summary(&self, id: &str) -> Option<Summary> {
         self.lock().summary(id)

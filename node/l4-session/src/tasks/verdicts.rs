@@ -14,6 +14,8 @@ use crate::tasks::runner::TaskRunner;
 /// What gates refused of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskVerdict {
+    /// The name of its agent.
+    pub agent: String,
     /// The state of the task by now.
     pub state: TaskState,
     /// The refused answers, the oldest first.
@@ -86,5 +88,5 @@ pub(super) fn of(runner: &TaskRunner, task: &str) -> Result<TaskVerdict, Verdict
     let seal = RowSeal::of(runner.host().memory_seal(&agent));
     let refusals = runner.store().refusals(task, &seal);
     let refusals = refusals.map_err(|what| VerdictError::Damaged { task: task.to_owned(), what })?;
-    Ok(TaskVerdict { state, refusals })
+    Ok(TaskVerdict { agent, state, refusals })
 }

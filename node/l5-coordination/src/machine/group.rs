@@ -329,12 +329,12 @@ impl Group {
         }
         let (charter, logs, owner) = open_founding(&self.network, self.now_ms, self.id, founding, node)?;
         self.members.join(node, owner, founding.addresses.clone(), None, charter.policy.voters_max)?;
-        self.logs = logs;
         self.charters.push((founding.charter.clone(), self.now_ms));
         self.all_owners.extend(&charter.owners);
-        self.charter = Some(charter);
-        self.epoch = 1;
+        (self.logs, self.charter, self.epoch) = (logs, Some(charter), 1);
         self.forget_logs();
+        let rules = founding.rules.map_or(RULES_FIRST, |rules| rules.max(RULES_FIRST));
+        comparison::declare(self, node, Declaration { rules, mark: None })?;
         Ok(Some(self.epoch))
     }
 

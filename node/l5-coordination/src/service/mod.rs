@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use althing_communication::{Communication, Entropy, StreamLimits, WallClock};
 use althing_protocol::group::{
-    Author, Charter, Command, Endorsed, Equivocated, Founding, GroupId, Policy, Rule, WorkId,
+    Author, Charter, Command, Endorsed, Equivocated, Founding, GroupId, Policy, RULES, Rule, WorkId,
 };
 use althing_protocol::object::Statement;
 use althing_protocol::{KeyLog, OwnerProof, PublicKey, PublisherId, SecretKey, object};
@@ -40,7 +40,7 @@ use crate::consensus::arriving::Room;
 use crate::consensus::heartbeats::Heartbeats;
 use crate::consensus::{ReplicaConfig, ReplicaError, Role, Status};
 use crate::error::GroupError;
-use crate::machine::group::{Group, comparison, permits};
+use crate::machine::group::{Group, admission, comparison, permits};
 use crate::machine::outcome::{Outcome, Refusal};
 use crate::ticket::{ADDRESSES_MAX, CONTACTS_MAX, Contact, Ticket};
 pub use changes::GroupChanges;
@@ -309,7 +309,7 @@ impl Groups {
         let id = GroupId::of(&charter);
         let charter = shared.endorse(charter, "")?;
         let (logs, addresses) = (vec![events(&owner.log)], shared.addresses());
-        let founding = Founding { charter, logs, owner: proof.as_ref().clone(), addresses };
+        let founding = Founding { charter, logs, owner: proof.as_ref().clone(), addresses, rules: Some(RULES) };
         let member = self.enter(id, Record::founder(name)).await?;
         member.replica()?.initialise().await?;
         let author = Author::Node(shared.here());
@@ -421,7 +421,7 @@ impl Groups {
         let owner = (self.shared.owner)();
         let (node, publisher) = (self.shared.here(), owner.log.publisher());
         let member = self.active(group)?;
-        let as_owner = member.look(|state| is_for_owners(state, node, publisher, &command))?;
+        let as_owner = member.look(|state| acts_as_owner(state, node, publisher, &command))??;
         if !as_owner && outbox::is_small(&command) {
             return member.outbox(self).execute(command).await;
         }
@@ -574,6 +574,13 @@ async fn discard(groups: &Groups, member: &Arc<Member>) -> Result<(), GroupError
 /// Whether this is the node's membership yet: it was not forgotten, and no other one has begun.
 fn is_present(groups: &Groups, member: &Arc<Member>) -> bool {
     groups.member(member.id).is_ok_and(|now| Arc::ptr_eq(&now, member))
+}
+
+/// Whether `publisher` gives the command in its own name. One that the group's rules do not know yet is refused here: it would spoil
+/// the others of its batch.
+fn acts_as_owner(state: &Group, node: PublicKey, publisher: PublisherId, command: &Command) -> Result<bool, Refusal> {
+    admission::check_known(state, std::slice::from_ref(command))?;
+    Ok(is_for_owners(state, node, publisher, command))
 }
 
 /// Whether `publisher`, an owner of the group, may do what its node may not.

@@ -141,6 +141,8 @@ pub struct Assigned {
     pub input: Vec<u8>,
     /// How urgent it is.
     pub priority: Priority,
+    /// The channel by which it came, as its submitter said it.
+    pub channel: Option<String>,
     /// When it must have ended, Unix milliseconds.
     pub deadline_ms: Option<u64>,
     /// Its result is read by the steps of a workflow: it must be the text that was asked for, in no envelope.

@@ -195,6 +195,7 @@ fn held(state: &Group, here: PublicKey, tokens: &BTreeMap<WorkId, u64>) -> HeldT
             needs: task.submit.needs.clone(),
             input: input.to_vec(),
             priority: task.submit.priority,
+            channel: task.submit.channel.clone(),
             deadline_ms: task.submit.deadline_ms,
             is_step: state.flows().runs().of_task(&task.id()).is_some(),
             unverified: unverified(state, &task.id()),

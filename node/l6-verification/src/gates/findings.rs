@@ -13,7 +13,7 @@ use althing_td::Effect;
 use super::known::AnswerBook;
 use crate::machine::answer::{Answer, AnswerEnd};
 use crate::machine::rules::is_cut;
-use crate::machine::silent::{Call, Turn, findings};
+use crate::machine::silent::{Call, SAME_BYTES_MIN, Turn, findings};
 
 /// What is to be known of a turn beside its answer, and where findings are counted.
 pub(super) struct Findings {
@@ -104,8 +104,10 @@ impl Findings {
         };
         let mut found = findings(&turn);
         if self.is_kept {
-            let question = digest(message.as_bytes());
-            found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
+            if text.len() >= SAME_BYTES_MIN {
+                let question = digest(message.as_bytes());
+                found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
+            }
             // Of a version that was tested all calls are noted: no other one can be.
             if let Some(norm) = self.counts.call_norm() {
                 let made = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_add(facts.more_calls);

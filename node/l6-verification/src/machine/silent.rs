@@ -11,7 +11,7 @@ use althing_execution::CallNorm;
 use althing_protocol::Digest;
 
 /// Bytes of an answer below which an equal one says nothing: `yes` answers many questions.
-const SAME_BYTES_MIN: usize = 64;
+pub const SAME_BYTES_MIN: usize = 64;
 /// Different questions with one answer that are a finding.
 const SAME_QUESTIONS: usize = 3;
 /// Answers of one version that are remembered.
@@ -153,6 +153,10 @@ fn admits(answer: &str) -> bool {
 
 /// Whether the agent says of itself that it did what only a tool does that it may call, and did not.
 fn claims_without_call(turn: &Turn<'_>, calls: &[Call<'_>]) -> bool {
+    // Most agents have no such tool, and their answers are not read.
+    if turn.effects.is_empty() {
+        return false;
+    }
     let words = words(turn.answer);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let called = || calls.iter().map(|call| call.tool).chain(turn.earlier.iter().copied());

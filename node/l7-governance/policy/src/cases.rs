@@ -40,6 +40,7 @@ impl Case {
             arguments: &self.arguments,
             label: self.label,
             person: self.person.as_deref(),
+            facts: &[],
         }
     }
 }

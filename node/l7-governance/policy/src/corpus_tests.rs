@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::str::FromStr as _;
-use std::sync::Arc;
 
 use cedar_policy::{
     Authorizer, Context, Decision, Entities, EntityId, EntityTypeName, EntityUid, Request, Response, ValidationMode,
@@ -55,7 +54,7 @@ fn check(folder: &Path, name: &str) -> usize {
     let is_valid = Validator::new(schema.clone()).validate(&set, ValidationMode::default()).validation_passed();
     assert_eq!(Some(is_valid), case["shouldValidate"].as_bool(), "{name}");
     let ours = is_valid.then(|| {
-        let schema = Arc::new(Schema::of_cedar(schema.clone()));
+        let schema = Schema::of_cedar(schema.clone());
         PolicySet::read(name, &text, &schema, &NO_BOUNDS).unwrap_or_else(|error| panic!("{error}"))
     });
     let listed = beside("entities");

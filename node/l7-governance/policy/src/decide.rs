@@ -12,7 +12,7 @@ use crate::kind::{EntityName, Kind};
 use crate::schema::Tool;
 use crate::set::{PolicySet, name_of};
 use crate::value;
-use crate::world::{World, label_uid, rank};
+use crate::world::{Entry, RequestNames, World, label_uid, rank};
 
 /// What is to be decided.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,9 @@ pub struct Request<'a> {
     pub label: Label,
     /// On whose behalf it is done, where that is known.
     pub person: Option<&'a str>,
+    /// What is known of those that it names in this request alone, such as an agent's version, in the place of what the world has of
+    /// them.
+    pub facts: &'a [Entry],
 }
 
 /// What was decided, and by what.
@@ -124,36 +127,23 @@ impl PolicySet {
     /// ask, it asks for all that they ask for. Where none applies, it denies.
     #[must_use]
     pub fn decide(&self, world: &World, request: &Request<'_>) -> Verdict {
-        match self.translated(world, request) {
-            Ok(request) => self.authorize(&request, world.entities()),
-            Err(error) => Verdict { answer: Answer::Deny, policies: BTreeSet::new(), errors: vec![error] },
-        }
-    }
-
-    fn translated(&self, world: &World, request: &Request<'_>) -> Result<cedar_policy::Request, EvaluationError> {
-        let (principal, resource) = (request.principal, request.resource);
-        let acts = matches!(principal.kind, Kind::Agent | Kind::Person | Kind::Node);
-        let is_for_this = request.gate.resources().contains(&resource.kind);
-        if !acts || !is_for_this {
-            let name = if acts { resource } else { principal };
-            return Err(EvaluationError::Gate { gate: request.gate.word(), name: name.to_string() });
-        }
-        let uids = (principal.uid(), resource.uid());
-        for (name, uid) in [(principal, &uids.0), (resource, &uids.1)] {
-            if name.kind.has_members() && !world.knows_uid(uid) {
-                return Err(EvaluationError::Entity { name: name.to_string() });
-            }
-        }
-        let act = self.schema().act(&principal.id, request.gate, &resource.id);
-        let act = act.ok_or_else(|| EvaluationError::Tool { tool: resource.id.clone() })?;
-        let context = context(act, request)?;
-        let request = cedar_policy::Request::new(uids.0, act.action.clone(), uids.1, context, None);
-        Ok(request.expect("only a schema refuses a request"))
+        let act = self.acts().act(&request.principal.id, request.gate, &request.resource.id);
+        let Request { principal, resource, person, .. } = *request;
+        let names = RequestNames { principal, action: act.map(|act| &act.action), resource, person };
+        let decided = world.slice(&names, request.facts, self.literals());
+        let decided = decided.map_err(|_| defect(request.gate, principal)).and_then(|slice| {
+            let entities = slice.as_ref().unwrap_or(world.entities());
+            translated(entities, act, request).map(|request| self.authorize(&request, entities))
+        });
+        let denied = |error| Verdict { answer: Answer::Deny, policies: BTreeSet::new(), errors: vec![error] };
+        decided.unwrap_or_else(denied)
     }
 
     /// The meaning of the annotations is here, and nowhere else.
     pub(crate) fn authorize(&self, request: &cedar_policy::Request, entities: &Entities) -> Verdict {
-        let response = self.authorizer().is_authorized(request, self.cedar(), entities);
+        let part = self.part(request, entities);
+        let applicable = part.as_deref().unwrap_or(self.cedar());
+        let response = self.authorizer().is_authorized(request, applicable, entities);
         let policies: BTreeSet<String> = response.diagnostics().reason().map(name_of).collect();
         let mut errors: Vec<EvaluationError> = response.diagnostics().errors().map(evaluation_error).collect();
         errors.sort();
@@ -174,6 +164,34 @@ impl PolicySet {
         }
         if all.is_empty() { Answer::Permit } else { Answer::Ask(all) }
     }
+}
+
+/// The request as Cedar takes it, with `act` as how it is understood.
+fn translated(
+    entities: &Entities,
+    act: Option<&Tool>,
+    request: &Request<'_>,
+) -> Result<cedar_policy::Request, EvaluationError> {
+    let (principal, resource) = (request.principal, request.resource);
+    let acts = matches!(principal.kind, Kind::Agent | Kind::Person | Kind::Node);
+    let is_for_this = request.gate.resources().contains(&resource.kind);
+    if !acts || !is_for_this {
+        return Err(defect(request.gate, if acts { resource } else { principal }));
+    }
+    let uids = (principal.uid(), resource.uid());
+    for (name, uid) in [(principal, &uids.0), (resource, &uids.1)] {
+        if name.kind.has_members() && entities.get(uid).is_none() {
+            return Err(EvaluationError::Entity { name: name.to_string() });
+        }
+    }
+    let act = act.ok_or_else(|| EvaluationError::Tool { tool: resource.id.clone() })?;
+    let context = context(act, request)?;
+    let request = cedar_policy::Request::new(uids.0, act.action.clone(), uids.1, context, None);
+    Ok(request.expect("only a schema refuses a request"))
+}
+
+fn defect(gate: Gate, name: &EntityName) -> EvaluationError {
+    EvaluationError::Gate { gate: gate.word(), name: name.to_string() }
 }
 
 fn context(act: &Tool, request: &Request<'_>) -> Result<Context, EvaluationError> {

@@ -62,7 +62,7 @@ fn unknown_annotations(policy: &Policy) -> impl Iterator<Item = String> {
 fn unknown_names(set: &PolicySet, world: &World, policy: &Policy) -> impl Iterator<Item = String> {
     let is_unknown = move |uid: &EntityUid| {
         EntityName::of_uid(uid).is_some_and(|name| match name.kind {
-            Kind::Tool => !set.schema().has_tool(&name.id),
+            Kind::Tool => !set.acts().has_tool(&name.id),
             // They are not listed anywhere, or the schema itself lists them.
             Kind::Memory | Kind::Host | Kind::Secret | Kind::Action | Kind::Number | Kind::Null => false,
             _ => !world.knows_uid(uid),

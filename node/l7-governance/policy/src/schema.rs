@@ -1,10 +1,12 @@
 //! What policies are checked against: our stub, the gates, and the tools that are bound.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use cedar_policy::{EntityUid, SchemaFragment};
+use cedar_policy::{EntityUid, SchemaFragment, Validator};
 use serde_json::{Map, Value, json};
 
+use crate::entity_types::entity_types;
 use crate::gate::Gate;
 use crate::kind::Kind;
 use crate::shape::Shape;
@@ -14,8 +16,6 @@ pub const TOOLS_MAX: usize = 4_096;
 /// Bytes of a tool's name that become the name of an action.
 const NAME_BYTES_MAX: usize = 256;
 
-const STUB: &str = include_str!("stub.cedarschema");
-
 /// A tool as its server describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolSignature<'a> {
@@ -23,13 +23,32 @@ pub struct ToolSignature<'a> {
     pub server: &'a str,
     /// What its server calls it.
     pub name: &'a str,
-    /// The JSON Schema of its arguments, whatever it is.
-    pub input: &'a Value,
+    /// What is known of its arguments.
+    pub input: &'a ToolInput,
 }
 
-/// What a set is checked against and a request is understood by.
+/// What is known of the arguments of a tool: their names and types. Nothing else of its JSON Schema is kept. Clones are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolInput(Arc<Shape>);
+
+impl ToolInput {
+    /// Of a JSON Schema, whatever it is.
+    #[must_use]
+    pub fn of_schema(schema: &Value) -> ToolInput {
+        ToolInput(Arc::new(Shape::of_schema(schema)))
+    }
+}
+
+/// What a set is checked against, and how requests are understood.
 pub struct Schema {
-    pub(crate) cedar: cedar_policy::Schema,
+    /// It is as large as all tools together, and no set keeps it.
+    pub(crate) validator: Validator,
+    pub(crate) acts: Arc<Acts>,
+}
+
+/// How requests are understood, by the tools that are bound.
+#[derive(Default)]
+pub(crate) struct Acts {
     /// By `SERVER/TOOL`.
     tools: BTreeMap<String, Tool>,
     /// Of tools that two agents have by one name: by the agent, and then the tool.
@@ -42,12 +61,12 @@ pub struct Schema {
 /// How a request about a tool is understood.
 pub(crate) struct Tool {
     pub(crate) action: EntityUid,
-    pub(crate) shape: Shape,
+    pub(crate) shape: Arc<Shape>,
 }
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Schema").field("tools", &self.tools.len()).finish_non_exhaustive()
+        f.debug_struct("Schema").field("tools", &self.acts.tools.len()).finish_non_exhaustive()
     }
 }
 
@@ -77,29 +96,26 @@ impl Schema {
         let cedar = build(&mut actions);
         let open =
             actions.iter().filter(|(_, shape)| shape.is_open()).map(|(name, _)| Kind::Action.uid(name)).collect();
-        let gate = |gate: Gate| (gate, Tool { action: Kind::Action.uid(gate.word()), shape: gate.input() });
+        let gate = |gate: Gate| (gate, Tool { action: Kind::Action.uid(gate.word()), shape: Arc::new(gate.input()) });
         let gates = Gate::ALL.into_iter().map(gate).collect();
-        Schema { cedar, tools: known, variants: of_agents, gates, open }
+        let acts = Arc::new(Acts { tools: known, variants: of_agents, gates, open });
+        Schema { validator: Validator::new(cedar), acts }
     }
 
     /// Of policies that are about something else than a node.
     #[cfg(test)]
     pub(crate) fn of_cedar(cedar: cedar_policy::Schema) -> Schema {
-        Schema {
-            cedar,
-            tools: BTreeMap::new(),
-            variants: BTreeMap::new(),
-            gates: BTreeMap::new(),
-            open: BTreeSet::new(),
-        }
+        Schema { validator: Validator::new(cedar), acts: Arc::default() }
     }
 
     /// Actions of tools whose arguments have no type, or not all of them: a policy about these is not checked.
     #[must_use]
     pub fn untyped(&self) -> Vec<String> {
-        self.open.iter().map(|action| action.id().unescaped().to_owned()).collect()
+        self.acts.open.iter().map(|action| action.id().unescaped().to_owned()).collect()
     }
+}
 
+impl Acts {
     /// How a request of an agent, or of somebody else, about this gate is understood. `None` for a tool that is not known here.
     pub(crate) fn act(&self, principal: &str, gate: Gate, resource: &str) -> Option<&Tool> {
         if gate != Gate::UseTool {
@@ -122,12 +138,12 @@ impl Schema {
 
 /// A tool as requests about it are understood, whose arguments its action is for from now on too.
 fn taken(actions: &mut BTreeMap<String, Shape>, tool: &ToolSignature<'_>) -> Tool {
-    let shape = Shape::of_schema(tool.input);
+    let ToolInput(shape) = tool.input.clone();
     let action = action_name(tool.name);
     if action != Gate::UseTool.word() {
         let joint = match actions.remove(action) {
-            Some(other) => other.join(shape.clone()),
-            None => shape.clone(),
+            Some(other) => other.join(Shape::clone(&shape)),
+            None => Shape::clone(&shape),
         };
         actions.insert(action.to_owned(), joint);
     }
@@ -156,11 +172,10 @@ fn build(actions: &mut BTreeMap<String, Shape>) -> cedar_policy::Schema {
         return schema;
     }
     actions.values_mut().for_each(|shape| *shape = Shape::Any);
-    compile(actions).or_else(|| compile(&BTreeMap::new())).expect("the stub and the gates are a schema")
+    compile(actions).or_else(|| compile(&BTreeMap::new())).expect("the types and the gates are a schema")
 }
 
 fn compile(tools: &BTreeMap<String, Shape>) -> Option<cedar_policy::Schema> {
-    let (stub, _) = SchemaFragment::from_cedarschema_str(STUB).expect("the stub is a schema");
     let mut actions = Map::new();
     for gate in Gate::ALL {
         actions.insert(gate.word().to_owned(), action(&[], gate.resources(), &gate.input()));
@@ -169,8 +184,9 @@ fn compile(tools: &BTreeMap<String, Shape>) -> Option<cedar_policy::Schema> {
         let groups = [Gate::UseTool.word()];
         actions.insert(name.clone(), action(&groups, Gate::UseTool.resources(), shape));
     }
-    let fragment = SchemaFragment::from_json_value(json!({ "": { "entityTypes": {}, "actions": actions } })).ok()?;
-    cedar_policy::Schema::from_schema_fragments([stub, fragment]).ok()
+    let schema = json!({ "": { "entityTypes": entity_types(), "actions": actions } });
+    let fragment = SchemaFragment::from_json_value(schema).ok()?;
+    cedar_policy::Schema::from_schema_fragments([fragment]).ok()
 }
 
 fn action(groups: &[&str], resources: &[Kind], input: &Shape) -> Value {
@@ -206,11 +222,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stub_and_the_gates_are_a_schema() {
+    fn the_types_and_the_gates_are_a_schema() {
         let schema = Schema::new(&[]);
-        let actions: BTreeSet<String> = schema.cedar.actions().map(|uid| uid.id().unescaped().to_owned()).collect();
+        let cedar = schema.validator.schema();
+        let actions: BTreeSet<String> = cedar.actions().map(|uid| uid.id().unescaped().to_owned()).collect();
         assert_eq!(actions, Gate::ALL.iter().map(|gate| gate.word().to_owned()).collect());
-        let types: BTreeSet<String> = schema.cedar.entity_types().map(ToString::to_string).collect();
+        let types: BTreeSet<String> = cedar.entity_types().map(ToString::to_string).collect();
         for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Action) {
             assert!(types.contains(kind.word()), "{kind:?}");
         }
@@ -219,30 +236,33 @@ mod tests {
     #[test]
     fn each_tool_is_an_action_of_its_name_but_for_those_named_as_a_gate() {
         let input = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
+        let input = ToolInput::of_schema(&input);
         let tool = |server, name| ToolSignature { server, name, input: &input };
         let names = ["search", "get-weather", "a b\"c", "日本", "model"];
         let tools: Vec<ToolSignature<'_>> = names.into_iter().map(|name| tool("shop", name)).collect();
         let schema = Schema::new(&tools);
         assert_eq!(schema.untyped(), Vec::<String>::new());
         for name in names {
-            let entry = schema.act("a", Gate::UseTool, &format!("shop/{name}")).expect("it is known");
+            let entry = schema.acts.act("a", Gate::UseTool, &format!("shop/{name}")).expect("it is known");
             let action = if name == "model" { "useTool" } else { name };
             assert_eq!(entry.action, Kind::Action.uid(action));
-            assert!(schema.cedar.actions().any(|known| *known == entry.action), "{name}");
+            assert!(schema.validator.schema().actions().any(|known| *known == entry.action), "{name}");
         }
-        assert!(schema.act("a", Gate::UseTool, "shop/other").is_none());
+        assert!(schema.acts.act("a", Gate::UseTool, "shop/other").is_none());
     }
 
     #[test]
     fn two_agents_have_each_their_own_tool_of_one_name() {
         let input = |kind: &str| json!({ "type": "object", "properties": { "q": { "type": kind } } });
         let (text, number) = (input("string"), input("integer"));
+        let inputs = [&text, &number].map(ToolInput::of_schema);
         let tool = |input| ToolSignature { server: "shop", name: "pay", input };
-        let schema = Schema::with_variants(&[], &[("one", tool(&text)), ("two", tool(&number))]);
-        let shape = |agent: &str| schema.act(agent, Gate::UseTool, "shop/pay").map(|tool| tool.shape.clone());
+        let schema = Schema::with_variants(&[], &[("one", tool(&inputs[0])), ("two", tool(&inputs[1]))]);
+        let acts = &schema.acts;
+        let shape = |agent: &str| acts.act(agent, Gate::UseTool, "shop/pay").map(|tool| Shape::clone(&tool.shape));
         assert_eq!(shape("one"), Some(Shape::of_schema(&text)));
         assert_eq!(shape("two"), Some(Shape::of_schema(&number)));
-        assert!(shape("three").is_none() && schema.has_tool("shop/pay"));
+        assert!(shape("three").is_none() && acts.has_tool("shop/pay"));
     }
 
     #[test]
@@ -250,12 +270,14 @@ mod tests {
         let good = json!({ "type": "object", "properties": { "q": { "type": "string" } } });
         let odd =
             [json!(null), json!("x"), json!({ "$ref": "#" }), json!({ "properties": { "": { "type": "string" } } })];
+        let good = ToolInput::of_schema(&good);
+        let odd = odd.each_ref().map(ToolInput::of_schema);
         let mut tools = vec![ToolSignature { server: "s", name: "good", input: &good }];
         let names = ["o0", "o1", "o2", "o3"];
         tools.extend(odd.iter().zip(names).map(|(input, name)| ToolSignature { server: "s", name, input }));
         let schema = Schema::new(&tools);
-        assert!(!schema.is_open(&Kind::Action.uid("good")));
-        assert!(schema.is_open(&Kind::Action.uid("o0")));
-        assert!(schema.has_tool("s/o2"));
+        assert!(!schema.acts.is_open(&Kind::Action.uid("good")));
+        assert!(schema.acts.is_open(&Kind::Action.uid("o0")));
+        assert!(schema.acts.has_tool("s/o2"));
     }
 }

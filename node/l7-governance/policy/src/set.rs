@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-use cedar_policy::{ActionConstraint, Authorizer, Effect, PolicyId, ValidationError, ValidationMode, Validator};
+use cedar_policy::{
+    ActionConstraint, Authorizer, Effect, Entities, EntityUid, PolicyId, Request, ValidationError, ValidationMode,
+};
 use miette::Diagnostic;
 use sha2::{Digest as _, Sha256};
 
 use crate::bounds::{self, Bounds};
 use crate::demand::{self, Demand};
 use crate::finding::{Finding, Place};
-use crate::schema::Schema;
+use crate::schema::{Acts, Schema};
+use crate::scopes::Scopes;
+use crate::world::literals;
 
 /// Findings that one answer names; more of them help nobody.
 const FINDINGS_MAX: usize = 20;
@@ -20,8 +24,11 @@ const QUOTE_CHARS_MAX: usize = 40;
 
 /// A set that may be put in force. It is swapped as a whole.
 pub struct PolicySet {
-    schema: Arc<Schema>,
+    acts: Arc<Acts>,
     cedar: cedar_policy::PolicySet,
+    scopes: Scopes,
+    /// See [`literals`].
+    literals: Vec<EntityUid>,
     /// Of the policies that ask.
     demands: BTreeMap<String, BTreeSet<Demand>>,
     places: BTreeMap<String, Place>,
@@ -69,7 +76,7 @@ impl PolicySet {
     ///
     /// # Errors
     /// What is wrong, each with its place.
-    pub fn read(file: &str, text: &str, schema: &Arc<Schema>, bounds: &Bounds) -> Result<PolicySet, ReadError> {
+    pub fn read(file: &str, text: &str, schema: &Schema, bounds: &Bounds) -> Result<PolicySet, ReadError> {
         let reader = Reader { file, text };
         bounds::check(text, bounds).map_err(|excess| {
             let (place, what, remedy) = (Some(excess.place), excess.what, excess.remedy);
@@ -78,9 +85,13 @@ impl PolicySet {
         let parsed = cedar_policy::PolicySet::from_str(text);
         let parsed = parsed.map_err(|errors| ReadError { findings: reader.of_parser(&errors) })?;
         let statements = reader.statements(&parsed);
+        // What was parsed is freed before more is made of it.
+        drop(parsed);
         let mut set = PolicySet {
-            schema: Arc::clone(schema),
+            acts: schema.acts.clone(),
             cedar: cedar_policy::PolicySet::new(),
+            scopes: Scopes::default(),
+            literals: Vec::new(),
             demands: BTreeMap::new(),
             places: BTreeMap::new(),
             digest: digest(text),
@@ -94,12 +105,17 @@ impl PolicySet {
             }
         }
         if errors.is_empty() {
-            errors = set.validate(&reader);
+            errors = set.validate(&reader, schema);
         }
         errors.sort_by(|a, b| (a.place, a).cmp(&(b.place, b)));
         errors.dedup();
         errors.truncate(FINDINGS_MAX);
-        if errors.is_empty() { Ok(set) } else { Err(ReadError { findings: errors }) }
+        if !errors.is_empty() {
+            return Err(ReadError { findings: errors });
+        }
+        set.scopes = Scopes::of(&set.cedar);
+        set.literals = literals(&set.cedar);
+        Ok(set)
     }
 
     fn add(&mut self, reader: &Reader<'_>, statement: Statement) -> Result<(), Finding> {
@@ -134,8 +150,8 @@ impl PolicySet {
     }
 
     /// What is wrong; what only should be looked at goes to the warnings.
-    fn validate(&mut self, reader: &Reader<'_>) -> Vec<Finding> {
-        let result = Validator::new(self.schema.cedar.clone()).validate(&self.cedar, ValidationMode::default());
+    fn validate(&mut self, reader: &Reader<'_>, schema: &Schema) -> Vec<Finding> {
+        let result = schema.validator.validate(&self.cedar, ValidationMode::default());
         let mut errors = Vec::new();
         let mut warnings = Vec::new();
         for error in result.validation_errors() {
@@ -173,9 +189,9 @@ impl PolicySet {
         };
         match constraint {
             ActionConstraint::Any => false,
-            ActionConstraint::Eq(action) => self.schema.is_open(&action),
+            ActionConstraint::Eq(action) => self.acts.is_open(&action),
             ActionConstraint::In(actions) => {
-                !actions.is_empty() && actions.iter().all(|action| self.schema.is_open(action))
+                !actions.is_empty() && actions.iter().all(|action| self.acts.is_open(action))
             }
         }
     }
@@ -210,12 +226,22 @@ impl PolicySet {
         self.places.get(policy).copied()
     }
 
-    pub(crate) fn schema(&self) -> &Schema {
-        &self.schema
+    pub(crate) fn acts(&self) -> &Acts {
+        &self.acts
     }
 
     pub(crate) fn cedar(&self) -> &cedar_policy::PolicySet {
         &self.cedar
+    }
+
+    /// The policies that can apply to a request, where these are not all: they decide it as all do.
+    pub(crate) fn part(&self, request: &Request, entities: &Entities) -> Option<Arc<cedar_policy::PolicySet>> {
+        self.scopes.part(&self.cedar, request, entities)
+    }
+
+    /// What conditions name and can read more of than its name.
+    pub(crate) fn literals(&self) -> &[EntityUid] {
+        &self.literals
     }
 
     pub(crate) fn authorizer(&self) -> &Authorizer {

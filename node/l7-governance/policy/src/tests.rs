@@ -1,7 +1,6 @@
 //! Sets, requests and verdicts, as an owner sees them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
@@ -10,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Answer, Bounds, Case, Decision, Demand, EntityName, Entry, EvaluationError, Gate, Kind, PolicySet, ReadError,
-    Request, Schema, ToolSignature, Verdict, World, WorldError, cases, differences, explain, lint, run,
+    Request, Schema, ToolInput, ToolSignature, Verdict, World, WorldError, cases, differences, explain, lint, run,
 };
 
 const FILE: &str = "policies.cedar";
 const PAGE: &str = include_str!("../../../../docs/policies.md");
 
-fn schema() -> Arc<Schema> {
+fn schema() -> Schema {
     let search = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
     let pay = json!({
         "type": "object",
@@ -27,6 +26,7 @@ fn schema() -> Arc<Schema> {
         "type": "object",
         "properties": { "path": { "oneOf": [{ "type": "string" }, { "type": "integer" }] } },
     });
+    let [search, pay, odd] = [search, pay, odd].map(|schema| ToolInput::of_schema(&schema));
     let tool = |server, name, input| ToolSignature { server, name, input };
     let tools = [
         tool("shop", "search", &search),
@@ -34,7 +34,7 @@ fn schema() -> Arc<Schema> {
         tool("bank", "recall", &pay),
         tool("disk", "read", &odd),
     ];
-    Arc::new(Schema::new(&tools))
+    Schema::new(&tools)
 }
 
 /// A tool that nobody wrote a profile for.
@@ -94,7 +94,8 @@ fn of_tool_with(set: &PolicySet, tool: &str, arguments: &Value, label: Label) ->
     let (principal, resource) = (EntityName::new(Kind::Agent, "clerk"), EntityName::new(Kind::Tool, tool));
     let arguments = object(arguments);
     let (principal, resource, arguments) = (&principal, &resource, &arguments);
-    let request = Request { principal, gate: Gate::UseTool, resource, arguments, label, person: Some("ada") };
+    let (gate, person) = (Gate::UseTool, Some("ada"));
+    let request = Request { principal, gate, resource, arguments, label, person, facts: &[] };
     set.decide(&world(&schema()), &request)
 }
 
@@ -181,7 +182,8 @@ fn what_does_not_fit_or_is_not_known_is_denied_by_type() {
     );
     let (world, arguments) = (world(&schema()), Map::new());
     let decide = |principal, gate, resource| {
-        let request = Request { principal, gate, resource, arguments: &arguments, label: PUBLIC, person: None };
+        let request =
+            Request { principal, gate, resource, arguments: &arguments, label: PUBLIC, person: None, facts: &[] };
         set.decide(&world, &request)
     };
     assert_eq!(decide(&agent, Gate::Recall, &memory).answer, Answer::Permit);
@@ -193,7 +195,6 @@ fn what_does_not_fit_or_is_not_known_is_denied_by_type() {
 #[test]
 fn a_tool_that_was_bound_after_the_set_was_read_is_denied() {
     let set = set("permit(principal, action, resource);");
-    let world = world(&schema()).with(&[without_profile("new", "tool")]).expect("it is one more");
     let (principal, resource) = (EntityName::new(Kind::Agent, "clerk"), EntityName::tool("new", "tool"));
     let request = Request {
         principal: &principal,
@@ -202,8 +203,9 @@ fn a_tool_that_was_bound_after_the_set_was_read_is_denied() {
         arguments: &Map::new(),
         label: PUBLIC,
         person: None,
+        facts: &[without_profile("new", "tool")],
     };
-    assert!(matches!(&set.decide(&world, &request).errors[..], [EvaluationError::Tool { .. }]));
+    assert!(matches!(&set.decide(&world(&schema()), &request).errors[..], [EvaluationError::Tool { .. }]));
 }
 
 #[test]
@@ -357,6 +359,7 @@ fn an_explanation_has_the_policies_with_their_text_and_place() {
         arguments: &arguments,
         label: PUBLIC,
         person: None,
+        facts: &[],
     };
     let explanation = explain(&set, &world(&schema()), &request);
     let [reason] = &explanation.reasons[..] else { panic!("{explanation:?}") };
@@ -378,6 +381,7 @@ fn another_set_turns_the_decisions_that_it_decides_otherwise() {
         arguments: &arguments,
         label: PUBLIC,
         person: None,
+        facts: &[],
     };
     let asked = Answer::Ask(BTreeSet::from([Demand::Consent { why: String::new() }]));
     let decisions =
@@ -407,7 +411,8 @@ fn each_gate_is_asked_with_its_own_members_and_no_others() {
     let decide = |gate, resource: EntityName, input: Value| {
         let (principal, arguments) = (EntityName::new(Kind::Agent, "clerk"), object(&input));
         let (principal, resource, arguments) = (&principal, &resource, &arguments);
-        let request = Request { principal, gate, resource, arguments, label: PUBLIC, person: Some("ada") };
+        let (label, person) = (PUBLIC, Some("ada"));
+        let request = Request { principal, gate, resource, arguments, label, person, facts: &[] };
         set.decide(&world(&schema()), &request)
     };
     let host =

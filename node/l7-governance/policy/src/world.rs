@@ -1,12 +1,13 @@
 //! What is known of agents, persons, tools and so on, as policies read it.
 //!
 //! Building entities costs more than deciding: they are built once, when something is added or a person's roles change, and
-//! every decision reads the same.
+//! every decision reads the same. What a request brings along is no reason to build them anew: an agent of somebody else, or another
+//! version of an agent, is there in each request of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use althing_protocol::contract::DataLabel;
-use cedar_policy::{Entities, Entity, EntityUid, RestrictedExpression};
+use cedar_policy::{Entities, Entity, EntityUid, Policy, PolicySet, RestrictedExpression};
 
 use crate::kind::{EntityName, Kind};
 use crate::schema::Schema;
@@ -153,6 +154,31 @@ pub enum WorldError {
 #[derive(Debug, Clone)]
 pub struct World {
     entities: Entities,
+    /// By agent: the tools that it has by names by which another agent has others.
+    own: BTreeMap<String, OwnTools>,
+}
+
+type OwnTools = HashMap<EntityUid, Entity>;
+
+/// What a request names.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestNames<'a> {
+    pub(crate) principal: &'a EntityName,
+    /// None where it is not known.
+    pub(crate) action: Option<&'a EntityUid>,
+    pub(crate) resource: &'a EntityName,
+    pub(crate) person: Option<&'a str>,
+}
+
+/// What the conditions of policies name, where they can read its members or what it is in. What stands in a scope is compared by its
+/// name alone.
+pub(crate) fn literals(set: &PolicySet) -> Vec<EntityUid> {
+    let conditional = set.policies().filter(|policy| policy.has_non_scope_constraint());
+    let is_read = |uid: &EntityUid| {
+        EntityName::of_uid(uid).is_some_and(|name| name.kind.has_members() || name.kind == Kind::Action)
+    };
+    let read: BTreeSet<EntityUid> = conditional.flat_map(Policy::entity_literals).filter(is_read).collect();
+    read.into_iter().collect()
 }
 
 impl World {
@@ -161,28 +187,79 @@ impl World {
     /// # Errors
     /// [`WorldError`].
     pub fn new(schema: &Schema, entries: &[Entry]) -> Result<World, WorldError> {
-        let actions = schema.cedar.action_entities().map_err(|_| WorldError::Order)?;
+        let actions = schema.validator.schema().action_entities().map_err(|_| WorldError::Order)?;
         let labels = LABELS.into_iter().map(|label| {
             let rank = ("rank".to_owned(), RestrictedExpression::new_long(rank(label)));
             Entity::new_with_tags(label_uid(label), [rank], [], []).expect("a rank is a number")
         });
-        let all: Vec<Entity> = actions.into_iter().chain(labels).chain(build(entries)).collect();
-        World::of(Entities::empty(), all)
+        World::of(actions.into_iter().chain(labels).collect(), entries)
     }
 
-    /// With more, or with what is now known of the same. It takes as long as making the world.
+    /// With the same actions, and what is known now. It takes as long as making the first one.
     ///
     /// # Errors
     /// [`WorldError`].
-    pub fn with(&self, entries: &[Entry]) -> Result<World, WorldError> {
-        World::of(self.entities.clone(), build(entries))
+    pub fn anew(&self, entries: &[Entry]) -> Result<World, WorldError> {
+        let of_schema = |uid: &EntityUid| {
+            EntityName::of_uid(uid).is_some_and(|name| matches!(name.kind, Kind::Action | Kind::Label))
+        };
+        World::of(self.entities.iter().filter(|entity| of_schema(&entity.uid())).cloned().collect(), entries)
     }
 
-    fn of(entities: Entities, more: Vec<Entity>) -> Result<World, WorldError> {
-        if entities.len() + more.len() > ENTITIES_MAX {
+    /// The same where agents have tools of their own by names by which others have others: each agent with those.
+    #[must_use]
+    pub fn with_own(mut self, own: &BTreeMap<String, Vec<Entry>>) -> World {
+        let tools = |entries: &[Entry]| build(entries).into_iter().map(|entity| (entity.uid(), entity)).collect();
+        self.own = own.iter().map(|(agent, entries)| (agent.clone(), tools(entries))).collect();
+        self
+    }
+
+    fn of(mut all: Vec<Entity>, entries: &[Entry]) -> Result<World, WorldError> {
+        all.extend(build(entries));
+        if all.len() > ENTITIES_MAX {
             return Err(WorldError::Size { most: ENTITIES_MAX });
         }
-        Ok(World { entities: entities.upsert_entities(more, None).map_err(|_| WorldError::Order)? })
+        let entities = Entities::empty().upsert_entities(all, None).map_err(|_| WorldError::Order)?;
+        Ok(World { entities, own: BTreeMap::new() })
+    }
+
+    /// What one request reads, where that is not what this world has: facts of its own, or its agent's tool of a name that another
+    /// agent's has too. It is what the request names, what the policies themselves name, and labels; nothing else can be read from
+    /// there.
+    ///
+    /// # Errors
+    /// [`WorldError::Order`].
+    pub(crate) fn slice(
+        &self,
+        names: &RequestNames<'_>,
+        facts: &[Entry],
+        literals: &[EntityUid],
+    ) -> Result<Option<Entities>, WorldError> {
+        let RequestNames { principal, action, resource, person } = *names;
+        let is_own = |own: &&OwnTools| {
+            own.contains_key(&resource.uid()) || literals.iter().any(|literal| own.contains_key(literal))
+        };
+        let own = self.own.get(&principal.id).filter(|_| principal.kind == Kind::Agent).filter(is_own);
+        let facts: Vec<Entity> = build(facts).into_iter().filter(|fact| !self.has(fact)).collect();
+        if facts.is_empty() && own.is_none() {
+            return Ok(None);
+        }
+        let person = person.map(|person| Kind::Person.uid(person));
+        let named = [principal.uid(), resource.uid()].into_iter().chain(person).chain(action.cloned());
+        let mut slice: HashMap<EntityUid, Entity> = HashMap::new();
+        for uid in named.chain(LABELS.into_iter().map(label_uid)).chain(literals.iter().cloned()) {
+            let known = own.and_then(|own| own.get(&uid)).or_else(|| self.entities.get(&uid));
+            if let Some(known) = known {
+                slice.insert(uid, known.clone());
+            }
+        }
+        slice.extend(facts.into_iter().map(|fact| (fact.uid(), fact)));
+        Entities::from_entities(slice.into_values(), None).map(Some).map_err(|_| WorldError::Order)
+    }
+
+    /// Whether exactly this is known of it.
+    fn has(&self, entity: &Entity) -> bool {
+        self.entities.get(&entity.uid()).is_some_and(|known| known.deep_eq(entity))
     }
 
     /// Whether something is known of it.
@@ -215,3 +292,6 @@ fn build(entries: &[Entry]) -> Vec<Entity> {
     }
     entities.into_values().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,7 @@ impl SubjectKeys {
         let mut known = self.known.lock().expect("no holder panics");
         let KnownKeys { current, burning } = &mut *known;
         let mut key = match current.get(subject) {
+            Some(key) if key.is_stored => return Ok(key.clone()),
             Some(key) => key.clone(),
             None => {
                 make_room(current)?;

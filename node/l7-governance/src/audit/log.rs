@@ -1,15 +1,15 @@
 //! The log as others hold it: what it takes, and what it refuses.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use althing_protocol::audit::AuditLeaf;
 use althing_protocol::tlog::NoteKey;
 use althing_store::{Batch, Durability};
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::Notify;
 
 use super::bodies::{commit, seal};
 use super::draft::LeafDraft;
+use super::drafts::Drafts;
 use super::error::{AuditFault, AuditUnavailable};
 use super::families::{BODIES, QUEUE, STATE};
 use super::keys::{SubjectKeys, subject_digest};
@@ -51,9 +51,8 @@ struct AuditCore {
     ledgers: Ledgers,
     share: BodyShare,
     /// Held by whoever changes the log or the bodies' bytes.
-    books: Mutex<()>,
-    /// The beginning of the last id.
-    ordinal: AtomicU64,
+    books: tokio::sync::Mutex<()>,
+    drafts: Mutex<Drafts>,
     drafted: Notify,
     /// Why it takes nothing.
     stopped: RwLock<Option<String>>,
@@ -79,8 +78,8 @@ impl AuditLog {
             config,
             ledgers,
             share,
-            books: Mutex::default(),
-            ordinal: AtomicU64::default(),
+            books: tokio::sync::Mutex::default(),
+            drafts: Mutex::default(),
             drafted: Notify::new(),
             stopped: RwLock::default(),
         }));
@@ -108,7 +107,8 @@ impl AuditLog {
         let mut rows = if bytes > LARGE_BYTES { Batch::large() } else { Batch::new() };
         let (commitments, plains) = commit(bodies, || self.0.ports.entropy.bytes());
         leaf.bodies = commitments;
-        let (id, leaf_bytes) = (self.next_id(), leaf.encode()?);
+        let leaf_bytes = leaf.encode()?;
+        let id = self.next_id();
         let (mut key, mut body_bytes) = (None, 0);
         if !plains.is_empty() {
             let body_key = self.0.keys.current(&subject_digest(subject.as_deref()), &mut rows)?;
@@ -177,11 +177,9 @@ impl AuditLog {
     }
 
     fn next_id(&self) -> LeafId {
-        let now = self.0.ports.clock.now_ms() << 12;
-        let later = |last: u64| Some(now.max(last + 1));
-        let last = self.0.ordinal.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).unwrap_or_default();
+        let ordinal = self.drafts().next(self.0.ports.clock.now_ms() << 12);
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&now.max(last + 1).to_be_bytes());
+        id[..8].copy_from_slice(&ordinal.to_be_bytes());
         self.0.ports.entropy.fill(&mut id[8..]);
         id
     }
@@ -211,12 +209,16 @@ impl AuditLog {
         &self.0.share
     }
 
-    pub(super) async fn books(&self) -> MutexGuard<'_, ()> {
+    pub(super) async fn books(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.0.books.lock().await
     }
 
     pub(super) async fn drafted(&self) {
         self.0.drafted.notified().await;
+    }
+
+    pub(super) fn drafts(&self) -> MutexGuard<'_, Drafts> {
+        self.0.drafts.lock().expect("no holder panics")
     }
 
     /// Says whether the log can be continued.

@@ -15,6 +15,7 @@
 mod bodies;
 mod checkpoints;
 mod draft;
+mod drafts;
 mod error;
 mod families;
 mod keys;

@@ -5,6 +5,9 @@ use minicbor::{Decode, Encode};
 
 use super::error::AuditFault;
 
+/// Bytes of most rows.
+const ROW_BYTES: usize = 512;
+
 /// The id of a leaf: when it was drafted, as a number that never falls here (8 bytes, big-endian), and 8 random bytes. Rows of
 /// the queue are in this order.
 pub type LeafId = [u8; 16];
@@ -71,6 +74,11 @@ impl Place {
     }
 }
 
+/// When the leaf of an id was drafted: the number with which it begins.
+pub(super) fn ordinal_of(id: &LeafId) -> u64 {
+    id.first_chunk::<8>().map_or(0, |ordinal| u64::from_be_bytes(*ordinal))
+}
+
 /// The key in the index of the place of a leaf.
 pub(super) fn place_of(id: &LeafId) -> Vec<u8> {
     [&b"i"[..], id].concat()
@@ -107,7 +115,10 @@ pub(super) fn key_row(key: &KeyName) -> Vec<u8> {
 }
 
 pub(super) fn written<T: Encode<()>>(row: &T) -> Vec<u8> {
-    minicbor::to_vec(row).expect("writing to a vector cannot fail")
+    // A vector that begins with nothing is moved again and again while a row of this size is written.
+    let mut bytes = Vec::with_capacity(ROW_BYTES);
+    minicbor::encode(row, &mut bytes).expect("writing to a vector cannot fail");
+    bytes
 }
 
 /// # Errors

@@ -16,6 +16,7 @@ use super::*;
 mod adversaries;
 mod crashes;
 mod life;
+mod lookups;
 
 const NOW_MS: u64 = 1_790_000_000_000;
 

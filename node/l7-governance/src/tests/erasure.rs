@@ -21,7 +21,7 @@ fn about(principal: &str, item: &str) -> Turn {
     Turn { principals: vec![principal.to_owned()], arguments, ..Turn::new() }
 }
 
-async fn erase(governance: &Governance, subject: &str) -> bool {
+async fn erase(governance: &Governance, subject: &str) -> PersonErasure {
     let order = EraseOrder { subject: subject.to_owned(), principals: vec!["ada".to_owned()] };
     erase_person(governance, order).await.expect("it is written")
 }
@@ -67,9 +67,10 @@ async fn who_is_erased_leaves_no_text_of_what_people_were_asked_agreed_to_and_de
     assert_eq!(holds(&bench, "velvet"), places);
     asked(gate.decide(&about("local", "velvet-rug").call("rug", "shop/order")).await);
 
-    assert!(!erase(&governance, "Ada").await, "nobody has that name");
+    let nothing = PersonErasure::default();
+    assert_eq!(erase(&governance, "Ada").await, nothing, "nobody has that name");
     assert_eq!(holds(&bench, "velvet"), places);
-    assert!(erase(&governance, "ada").await);
+    assert_eq!(erase(&governance, "ada").await, PersonErasure { bodies: true, consents: true, decisions: true });
     bench.intent(on_its_way).await;
     governance.sweep().await;
     for is_started_again in [false, true] {
@@ -82,7 +83,7 @@ async fn who_is_erased_leaves_no_text_of_what_people_were_asked_agreed_to_and_de
         assert_eq!(reasons(&governance).await, Vec::<String>::new());
         let decisions = governance.decisions(100).expect("they are read").records;
         assert!(decisions.iter().all(|(_, one)| one.person.as_deref() == Some("grace") || one.arguments.is_none()));
-        assert!(!erase(&governance, "ada").await, "nothing is left");
+        assert_eq!(erase(&governance, "ada").await, nothing, "nothing is left");
     }
 }
 

@@ -107,6 +107,82 @@ async fn a_message_of_another_node_is_sent_again_in_the_task_in_which_it_rests()
     assert_eq!(comes(&message("pay the shop 5", "3", Some("it"))).await, Decision::Allow);
 }
 
+/// What is decided of a message to [`callee`] that came in from that node, on behalf of these.
+async fn came(decide: &Arc<dyn Decide>, node: u8, by: &[Principal], message: &Params, is_again: bool) -> Decision {
+    let (callee, callers) = (callee(), CallerRule::Anyone);
+    let caller = Caller { node: SecretKey::from_seed(&[node; 32]).public(), owner: Some(owner()) };
+    let service = Service::Call { agent: &callee.id, callers: &callers, operation: Operation::SendMessage };
+    let content = MessageContent::of(message).map(|content| MessageContent { is_again, ..content });
+    let asked = IncomingRequest { principals: by, content, ..IncomingRequest::plain(service, &caller) };
+    decide.decide_incoming(&asked).decision().await
+}
+
+#[tokio::test]
+async fn a_yes_to_a_message_between_two_agents_of_a_node_serves_both_sides_and_once() {
+    const HERE: u8 = 1;
+    let bench = Bench::new();
+    let (governance, decide) = node(&bench).await;
+    let by = [Principal::Local, Principal::Agent(agent().id)];
+    let first = message("pay the shop 5", "key", None);
+    assert!(matches!(sent(&decide, &by, &first, true).await, Decision::Ask(_)));
+    agree(&governance).await;
+    assert_eq!(sent(&decide, &by, &first, true).await, Decision::Allow);
+    // Neither another node, nor another message, nor one for somebody else gets in by it.
+    assert!(matches!(came(&decide, 2, &by, &first, false).await, Decision::Ask(_)));
+    for other in [message("pay eve 500", "key", None), message("pay the shop 5", "later", None)] {
+        assert!(matches!(came(&decide, HERE, &by, &other, false).await, Decision::Ask(_)), "{other:?}");
+    }
+    assert!(matches!(came(&decide, HERE, &[Principal::Local], &first, false).await, Decision::Ask(_)));
+    assert_eq!(came(&decide, HERE, &by, &first, false).await, Decision::Allow, "nobody is asked again");
+    assert!(matches!(came(&decide, HERE, &by, &first, false).await, Decision::Ask(_)), "it is used once");
+    let (_, decide) = node(&bench).await;
+    assert_eq!(came(&decide, HERE, &by, &first, true).await, Decision::Allow, "its turn goes on after a restart");
+    assert!(matches!(came(&decide, HERE, &by, &first, false).await, Decision::Ask(_)), "as that message alone");
+}
+
+#[tokio::test]
+async fn a_standing_yes_counts_once_for_a_message_whose_turn_goes_on_after_a_restart() {
+    let bench = Bench::new();
+    let (governance, decide) = node(&bench).await;
+    let by = [Principal::Local];
+    assert!(matches!(came(&decide, 2, &by, &message("hi", "1", None), false).await, Decision::Ask(_)));
+    let ask = governance.pending().remove(0);
+    let standing = StandingTerms { until_ms: NOW_MS + 60_000, count: 2, free: Default::default() };
+    governance.answer(&ask.id, Answer { standing: Some(standing), ..yes() }, Actor::Owner).await.expect("it counts");
+    assert_eq!(came(&decide, 2, &by, &message("hi", "1", None), false).await, Decision::Allow, "by the yes itself");
+    let left = |governance: &Governance| governance.standing().iter().map(|yes| yes.left).sum::<u32>();
+    for (id, counts) in [("2", 1), ("3", 0)] {
+        assert_eq!(came(&decide, 2, &by, &message("hi", id, None), false).await, Decision::Allow);
+        assert_eq!(left(&governance), counts);
+        // Also where it was the last time that it counts.
+        for _ in 0..2 {
+            let (governance, decide) = node(&bench).await;
+            assert_eq!(came(&decide, 2, &by, &message("hi", id, None), true).await, Decision::Allow);
+            assert_eq!(left(&governance), counts, "its turn goes on, and is the same message");
+        }
+    }
+    assert!(matches!(came(&decide, 2, &by, &message("hi", "4", None), false).await, Decision::Ask(_)));
+}
+
+#[tokio::test]
+async fn a_question_is_found_by_its_id_as_long_as_it_waits() {
+    let bench = Bench::new();
+    let (governance, decide) = node(&bench).await;
+    for (text, answered) in [("hi", true), ("hello", false)] {
+        let said = message(text, text, None);
+        assert!(matches!(sent(&decide, &[Principal::Local], &said, false).await, Decision::Ask(_)));
+        let pending = governance.pending();
+        let [ask] = pending.as_slice() else { panic!("one question: {pending:?}") };
+        assert_eq!(governance.pending_ask(&ask.id).as_ref(), Some(ask));
+        match answered {
+            true => agree(&governance).await,
+            false => bench.later(ASK_LIFE_MS + 1),
+        }
+        assert_eq!(governance.pending_ask(&ask.id), None, "{text}");
+    }
+    assert_eq!((governance.pending_ask(&"0".repeat(32)), governance.pending_ask("none")), (None, None));
+}
+
 #[tokio::test]
 async fn what_people_were_asked_about_a_stopped_agent_is_over() {
     let (bench, turn) = (Bench::new(), Turn::new());
@@ -118,8 +194,10 @@ async fn what_people_were_asked_about_a_stopped_agent_is_over() {
     let ask = asked(gate(&governance).decide(&turn.call("task", "shop/search")).await);
     governance.answer(&ask.id, yes(), Actor::Owner).await.expect("it counts");
     let stopped = |id: &AgentId| *id == agent().id;
-    assert_eq!(questions_of(&governance, stopped), 1, "its message waits, and its yes is not used");
-    assert_eq!(end_questions_of(&governance, stopped).await.expect("it is written"), 2);
+    assert!(stopped_questions(&governance, stopped).is_empty());
+    assert_eq!(end_questions_of(&governance, stopped).await.expect("it is written"), 2, "a question, and a yes");
+    assert_eq!(stopped_questions(&governance, stopped).len(), 2);
+    assert_eq!(stopped_questions(&governance, |id| *id == callee().id).len(), 1, "its message to that one");
     assert_eq!(end_questions_of(&governance, stopped).await.expect("there is none"), 0);
     for is_started_again in [false, true] {
         let governance = if is_started_again { bench.start().await } else { governance.clone() };

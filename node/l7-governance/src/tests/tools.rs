@@ -46,3 +46,27 @@ async fn an_agent_whose_tools_do_not_fit_the_policies_spoils_those_of_no_other()
     governance.load_policy(few, Actor::Owner).await.expect("it is good");
     permitted(gate(&governance).decide(&turn.call("four", "shop/search")).await);
 }
+
+#[tokio::test]
+async fn each_version_of_an_agent_is_decided_by_its_own_and_makes_nothing_anew() {
+    let bench = Bench::new();
+    let governance = bench.start().await;
+    let text = r#"permit(principal is Agent, action, resource) when { principal.version == "2.0.0" };"#;
+    governance.load_policy(text, Actor::Owner).await.expect("it is good");
+    let contract = contract();
+    let versions = ["1.0.0", "2.0.0"].map(|version| {
+        let agent = AgentRef::new(owner(), "a", version).expect("a name");
+        let gate = governance.gate(Arc::new(ContractGate::of(&contract)), &agent, &contract, profiles());
+        (gate, Turn { agent, ..Turn::new() })
+    });
+    let mut at = None;
+    for number in 0..20 {
+        let task = format!("task-{number}");
+        let [(old_gate, old), (new_gate, new)] = &versions;
+        let reason = denied(old_gate.decide(&old.call(&task, "shop/search")).await);
+        assert!(reason.contains("no policy of the owner permits it"), "{reason}");
+        permitted(new_gate.decide(&new.call(&task, "shop/search")).await);
+        // The first calls say of the tool what is known of it.
+        assert_eq!(*at.get_or_insert(governance.policies().revision()), governance.policies().revision());
+    }
+}

@@ -6,8 +6,9 @@ use althing_calls::{
 };
 use althing_execution::AgentState;
 use althing_failure::{AgentStep, CallStep, NodeStep, RegistryStep, Remedy};
-use althing_node::publish::{self, StoredAgent};
-use althing_node::{Node, is_stopped_by_owner};
+use althing_node::Node;
+use althing_node::publish;
+use althing_protocol::object::OrderWord;
 use althing_protocol::{AgentId, PublicKey};
 
 use super::finding::{Finding, fine, wrong};
@@ -20,8 +21,13 @@ pub enum CallPath {
     Unknown(String),
     /// It was added to this node, which stopped it because its release was revoked: by whom, and why.
     Stopped(String),
-    /// It was added to this node, and its owner stopped it: its name.
-    StopOrder(String),
+    /// This node's owner ordered that it stops.
+    StopOrder {
+        /// The agent's name.
+        agent: String,
+        /// Whether nobody is to call it any more: it was revoked, and not only stopped.
+        is_revoked: bool,
+    },
     /// It is known, and its hosts were asked in this order.
     Asked {
         /// The agent's name.
@@ -46,15 +52,23 @@ pub async fn examine_call(node: &Node, agent: &str, among: Among) -> Report {
 }
 
 async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
-    if let Some(agent) = halted(node, name) {
-        return CallPath::StopOrder(agent);
+    if let Some(ordered) = added_here(node, name).and_then(|agent| stop_order(node, &agent)) {
+        return ordered;
     }
     let callee = Callee::Named(name.to_owned(), among);
     let agent = match node.calls.target(&Asker::Owner, &callee, Purpose::Read).await {
         Ok(target) => target.agent,
-        Err(error) if error.refusal == Refusal::AgentRevoked => return CallPath::Stopped(error.message),
+        Err(error) if error.refusal == Refusal::AgentRevoked => {
+            // It may be on another node of this one's owner.
+            let meant = name.parse::<AgentId>().ok().or_else(|| AgentId::new(node.owner().id(), name).ok());
+            let ordered = meant.and_then(|agent| stop_order(node, &agent));
+            return ordered.unwrap_or(CallPath::Stopped(error.message));
+        }
         Err(error) => return CallPath::Unknown(error.message),
     };
+    if let Some(ordered) = stop_order(node, &agent) {
+        return ordered;
+    }
     let hosts = node.discovery.search_hosts(&agent).await;
     let network = node.communication.network();
     // The call connects to hosts that it is not connected to yet.
@@ -70,15 +84,23 @@ async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
     }
 }
 
-/// The agent of this node of that name or id, if its owner stopped it.
-fn halted(node: &Node, name: &str) -> Option<String> {
+/// The agent of that name or id, if it was added to this node.
+fn added_here(node: &Node, name: &str) -> Option<AgentId> {
     let owner = node.owner();
-    let is_meant = |added: &StoredAgent| {
-        added.file.name == name || publish::agent_id(&owner, &added.file).is_ok_and(|id| id.to_string() == name)
-    };
     let known = publish::all(node.store.as_ref()).unwrap_or_default();
-    let meant = known.into_iter().find(is_meant)?;
-    is_stopped_by_owner(&node.agents, &meant).then_some(meant.file.name)
+    let ids = known.into_iter().filter_map(|added| publish::agent_id(&owner, &added.file).ok());
+    ids.into_iter().find(|id| id.name() == name || id.to_string() == name)
+}
+
+/// What this node's owner ordered of an agent of its own, if that keeps it from running.
+fn stop_order(node: &Node, agent: &AgentId) -> Option<CallPath> {
+    let is_revoked = match node.orders.word_of(agent) {
+        OrderWord::Lift => return None,
+        OrderWord::Stop => false,
+        OrderWord::Revoke => true,
+    };
+    let is_own = agent.publisher() == node.owner().id();
+    is_own.then(|| CallPath::StopOrder { agent: agent.name().to_owned(), is_revoked })
 }
 
 /// Asks for the newest of this node's tasks with the agent.
@@ -110,9 +132,12 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
             return vec![wrong("L3", why.clone(), "").then(CallStep::CheckName)];
         }
         CallPath::Stopped(why) => return vec![stopped(why)],
-        CallPath::StopOrder(agent) => {
-            let what = format!("{agent:?} was stopped by its owner, on all of the owner's nodes");
-            let remedy = "it stays added, and does nothing until its owner starts it again";
+        CallPath::StopOrder { agent, is_revoked } => {
+            let what = match is_revoked {
+                true => format!("{agent:?} was revoked by its owner, for everybody who calls it"),
+                false => format!("{agent:?} was stopped by its owner, on all of the owner's nodes"),
+            };
+            let remedy = "it does nothing until its owner starts it again";
             return vec![wrong("L7", what, remedy).then(AgentStep::AddAgain(agent.clone()))];
         }
         CallPath::Asked { hosts, refused: Some((Refusal::AgentRevoked, why)), .. } if hosts.is_empty() => {
@@ -216,7 +241,11 @@ mod tests {
         assert_eq!(first_wrong(&asked(None)), None);
         assert_eq!(first_wrong(&CallPath::Unknown("no such agent".to_owned())), Some("L3"));
         assert_eq!(first_wrong(&CallPath::Stopped("it leaks".to_owned())), Some("L1"), "it is known, and does not run");
-        assert_eq!(first_wrong(&CallPath::StopOrder("billing".to_owned())), Some("L7"), "its owner wanted that");
+        for (is_revoked, what) in [(false, "was stopped by its owner"), (true, "was revoked by its owner")] {
+            let ordered = CallPath::StopOrder { agent: "billing".to_owned(), is_revoked };
+            assert_eq!(first_wrong(&ordered), Some("L7"), "its owner wanted that");
+            assert!(diagnose_call(&ordered)[0].what.contains(what), "{ordered:?}");
+        }
         let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
         let refused = Some((Refusal::AgentRevoked, "it leaks".to_owned()));
         let by_id = CallPath::Asked { agent, hosts: Vec::new(), down: None, refused };

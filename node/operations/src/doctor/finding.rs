@@ -48,6 +48,12 @@ pub fn counted<N: Display + PartialEq + From<u8>>(number: N, name: &str) -> Stri
     format!("{number} {name}{ending}")
 }
 
+/// The word that fits so many: `is` or `are`, `runs` or `run`.
+#[must_use]
+pub fn fitting<N: PartialEq + From<u8>>(number: N, of_one: &'static str, of_more: &'static str) -> &'static str {
+    if number == N::from(1) { of_one } else { of_more }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +62,6 @@ mod tests {
     fn one_is_one_and_all_other_numbers_are_many() {
         assert_eq!([0_u64, 1, 2].map(|number| counted(number, "agent")), ["0 agents", "1 agent", "2 agents"]);
         assert_eq!(counted(1_usize, "turn"), "1 turn");
+        assert_eq!([0_u64, 1, 2].map(|number| fitting(number, "is", "are")), ["are", "is", "are"]);
     }
 }

@@ -134,6 +134,19 @@ fn conflicts(group: &Group) -> Vec<String> {
     all.into_iter().rev().take(CONFLICTS_SHOWN).map(told).collect()
 }
 
+/// The agents among these whose programs are reached at a port of this machine.
+fn open_ports(agents: &[StoredAgent], running: &[AgentStatus]) -> Vec<String> {
+    let is_apart = |name: &str| {
+        let one = running.iter().find(|agent| agent.name == name).and_then(|agent| agent.containment.get("runtime"));
+        // Its port is one of its own loopback.
+        one.is_some_and(|containment| containment.level == Level::Namespaces)
+    };
+    let open = |added: &&StoredAgent| {
+        matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. }) && !is_apart(&added.file.name)
+    };
+    agents.iter().filter(open).map(|added| added.file.name.clone()).collect()
+}
+
 /// The status of a node, with what was found out of peers and registries.
 pub(super) async fn gather(
     node: &Operations,
@@ -154,20 +167,12 @@ pub(super) async fn gather(
     let revoked = names(&agents, |added| is_revoked_install(&node.agents, added));
     let halted = names(&agents, |added| is_stopped_by_owner(&node.agents, added));
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
-    let is_apart = |name: &str| {
-        let one = running.iter().find(|agent| agent.name == name).and_then(|agent| agent.containment.get("runtime"));
-        // Its port is one of its own loopback.
-        one.is_some_and(|containment| containment.level == Level::Namespaces)
-    };
-    let open = |added: &&StoredAgent| {
-        matches!(added.file.runtime, RuntimeSpec::Process { port: Some(_), .. }) && !is_apart(&added.file.name)
-    };
     let of = |agent: &AgentStatus| {
         let name = agent.name.clone();
         agent.containment.clone().into_iter().map(move |(program, how)| (format!("{name} ({program})"), how))
     };
     let containment = running.iter().flat_map(of).collect();
-    let open_ports = agents.iter().filter(open).map(|added| added.file.name.clone()).collect();
+    let open_ports = open_ports(&agents, &running);
     let agents = agents.into_iter().filter(|added| failed.iter().all(|(failed, _)| *failed != added.file.name));
     let last = |name: &String| Some((name.clone(), node.host.process.logs.get(name)?.last()?.text));
     NodeStatus {
@@ -197,6 +202,7 @@ pub(super) async fn gather(
         table: network.routing().stats().nodes,
         sessions: Sessions::of(node.hosting.own_tasks().sessions(), node.hosting.own_tasks().lost_turns()),
         turns: super::verification::of(&running),
+        held_models: node.rollouts.held_models(),
         governance: super::GovernanceHealth::of(node),
         groups: groups(node),
         registries,
@@ -274,6 +280,13 @@ mod tests {
         node.agents.remove("clerk").await.expect("it is removed");
         add().await.expect("it is added again");
         assert!(gather(&node, Vec::new(), Vec::new()).await.halted.is_empty());
+        // One that was revoked is not told as one that was stopped, also where it is on no node any more.
+        stop(&node, &StopTarget::Agent("clerk".to_owned()), true).await.expect("it is ordered");
+        let says =
+            |report: Report| report.findings.iter().any(|finding| finding.what.contains("was revoked by its owner"));
+        assert!(says(examine_call(&node, "clerk", Among::Near).await));
+        node.agents.remove("clerk").await.expect("it is removed");
+        assert!(says(examine_call(&node, "clerk", Among::Near).await));
         node.shut_down().await;
     }
 

@@ -1,6 +1,6 @@
 //! What is to be said of the LAN, of the peers that the node remembers, and of keys that two nodes use.
 
-use super::finding::{Finding, counted, fine, note, wrong};
+use super::finding::{Finding, counted, fine, fitting, note, wrong};
 
 /// Absent peers that are named.
 const ABSENT_SHOWN: usize = 3;
@@ -95,7 +95,7 @@ pub(super) fn remembered(mesh: &Mesh, connected: usize, findings: &mut Vec<Findi
         0 => String::new(),
         near => format!(", of them {near} of this owner, trusted or named by the configuration"),
     };
-    let are = |number: usize| if number == 1 { "is" } else { "are" };
+    let are = |number: usize| fitting(number, "is", "are");
     let what = format!(
         "{} {} remembered from before{near}; {absent} of them {} not connected",
         counted(all, "peer"),

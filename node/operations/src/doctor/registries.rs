@@ -44,7 +44,9 @@ pub(super) fn judge(registry: &RegistryHealth) -> Finding {
 /// Judges the newer releases of one that nobody tries.
 pub(super) fn judge_held(registry: &RegistryHealth) -> Vec<Finding> {
     let told = |(name, held): &(String, HeldRelease)| {
-        let what = format!("{name} follows its publisher by rollouts, and {} is not tried: {}", held.version, held.why);
+        let HeldRelease { version, why, .. } = held;
+        // It may have been tried, and gone back.
+        let what = format!("{name} follows its publisher by rollouts, and no rollout of {version} is under way: {why}");
         let finding = if held.needs_owner { wrong("L6", what, "") } else { note("L6", what, "") };
         finding.then(RegistryStep::TakeNewer(name.clone()))
     };
@@ -75,7 +77,7 @@ mod tests {
             let told = judge_held(&RegistryHealth { held: vec![("copy".to_owned(), held)], ..good.clone() });
             let [finding] = told.as_slice() else { panic!("{told:?}") };
             assert_eq!((finding.fine, finding.layer), (!needs_owner, "L6"));
-            assert!(finding.what.contains("and 1.1.0 is not tried: it may do more"), "{finding:?}");
+            assert!(finding.what.contains("and no rollout of 1.1.0 is under way: it may do more"), "{finding:?}");
             assert_eq!(finding.next, Some(RegistryStep::TakeNewer("copy".to_owned()).into()));
         }
     }

@@ -3,7 +3,7 @@
 use althing_calls::{SessionSummary, TurnLoss};
 use althing_failure::CallStep;
 
-use super::finding::{Finding, counted, fine, wrong};
+use super::finding::{Finding, counted, fine, fitting, wrong};
 
 /// The turns that have a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(super) fn judge(sessions: &Sessions, findings: &mut Vec<Finding>) {
     findings.extend(sessions.doubts.iter().map(told));
     findings.extend(sessions.lost.iter().map(lost));
     if sessions.doubts.is_empty() && sessions.count != 0 {
-        let (are, them) = if sessions.count == 1 { ("is", "it") } else { ("are", "them") };
+        let (are, them) = (fitting(sessions.count, "is", "are"), fitting(sessions.count, "it", "them"));
         let turns = counted(sessions.count, "turn");
         findings.push(fine("L4", format!("{turns} {are} journalled, and no call of {them} is in doubt")));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use althing_node::Node;
 use althing_store::{Batch, Cause, Durability, StoreConfig, WriteError, free_bytes, mebibytes};
 
-use super::finding::{Finding, counted, fine, note, wrong};
+use super::finding::{Finding, counted, fine, fitting, note, wrong};
 
 /// Whether data can be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Storage {
 
 /// The number of agents, with the verb that fits it.
 fn running(agents: usize) -> String {
-    format!("{} {}", counted(agents, "agent"), if agents == 1 { "runs" } else { "run" })
+    format!("{} {}", counted(agents, "agent"), fitting(agents, "runs", "run"))
 }
 
 /// Judges it; where nothing is wrong, together with the number of agents that run.

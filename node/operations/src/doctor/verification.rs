@@ -4,7 +4,7 @@ use althing_execution::hrt::OUTPUT_OUT_OF_LIMITS;
 use althing_execution::{ANSWER_REFUSED, AgentStatus, FindingCount};
 use althing_failure::CallStep;
 
-use super::finding::{Finding, fine, wrong};
+use super::finding::{Finding, counted, fine, note, wrong};
 
 /// What was found of turns of one version of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,8 +78,7 @@ pub(super) fn judge(found: &[TurnFinding], findings: &mut Vec<Finding>) {
         let TurnFinding { agent, version, finding, count, task } = one;
         let (what, remedy) = words(finding);
         let unit = if task.is_empty() { "job" } else { "turn" };
-        let plural = if *count == 1 { "" } else { "s" };
-        let what = format!("in {count} {unit}{plural} of agent {agent:?} ({version}) {what} ({finding})");
+        let what = format!("in {} of agent {agent:?} ({version}) {what} ({finding})", counted(*count, unit));
         let remedy = format!("{remedy}. It is counted until the agent is added again");
         if task.is_empty() {
             return wrong("L6", what, remedy);
@@ -92,9 +91,26 @@ pub(super) fn judge(found: &[TurnFinding], findings: &mut Vec<Finding>) {
     }
 }
 
+/// Judges an agent with a higher version of its model that is not tried, and why it is not.
+pub(super) fn judge_held((agent, why): &(String, String)) -> Finding {
+    note(
+        "L6",
+        format!("no rollout of agent {agent:?} in a higher version of its model could be begun: {why}"),
+        "it goes on with the version that it has, and the rollout is tried again each minute: mend what keeps it from beginning",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_higher_version_of_a_model_is_not_tried_is_told_with_what_can_be_done() {
+        let told = judge_held(&("clerk".to_owned(), "a policy forbids it".to_owned()));
+        assert!(told.fine && told.layer == "L6" && told.remedy.contains("each minute"), "{told:?}");
+        let what = "no rollout of agent \"clerk\" in a higher version of its model could be begun: a policy forbids it";
+        assert_eq!(told.what, what);
+    }
 
     fn judged(found: &[TurnFinding]) -> Vec<Finding> {
         let mut findings = Vec::new();

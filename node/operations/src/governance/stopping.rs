@@ -2,8 +2,8 @@
 //! they are revoked, for everybody.
 
 use althing_discovery::Query;
-use althing_governance::{OwnerChange, questions_of, records};
-use althing_node::{NameHolder, Node, NodeError, end_revoked};
+use althing_governance::{OwnerChange, records, stopped_questions};
+use althing_node::{NameHolder, Node, NodeError, end_stopped};
 use althing_protocol::object::{OrderSubject, OrderWord};
 use althing_protocol::{AgentId, AgentRef, PublicKey};
 
@@ -25,8 +25,10 @@ pub struct StopReport {
     pub is_known: bool,
     /// The owner's other nodes that are connected, and why they did not hear of it, if they did not.
     pub nodes: Vec<(PublicKey, Result<(), String>)>,
-    /// How many questions waited on this node about what is stopped; they are over.
+    /// How many questions to people about what is stopped are over on this node by that, with each yes that was not used.
     pub questions: usize,
+    /// Why they could not be ended, and wait on; none where they are over.
+    pub unended: Option<String>,
 }
 
 /// Stops an agent of the owner, or all of them; nobody may call what is revoked. What was revoked before stays so. It runs again once it
@@ -71,13 +73,15 @@ pub async fn stop(node: &Node, target: &StopTarget, revoke: bool) -> Result<Stop
         Some(one) => *agent == one.id,
         None => agent.publisher() == owner.id(),
     };
-    let questions = questions_of(&node.governance, is_stopped);
+    let before = stopped_questions(&node.governance, is_stopped);
     // What is stopped must stop, also where nothing can be recorded.
     records::change_in_any_case(&node.governance, change).await;
     let report = node.orders.give(subject, &owner).await?;
     // Their turns end before this is answered; no effect of theirs was permitted since the order was given.
-    end_revoked(&node.agents).await;
-    Ok(StopReport { word, is_known, nodes: report.nodes, questions })
+    let unended = end_stopped(&node.agents).await.err().map(|error| error.to_string());
+    // What was asked until then counts too, and also what was ended by whoever hears of orders.
+    let questions = stopped_questions(&node.governance, is_stopped).difference(&before).count();
+    Ok(StopReport { word, is_known, nodes: report.nodes, questions, unended })
 }
 
 /// Whether this node has an agent, or has heard of a node that does.
@@ -100,8 +104,95 @@ fn has_others(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use althing_calls::{Decide, Decision, IncomingRequest, Judgement, OutgoingRequest, Principal, TrustRelation};
+    use althing_governance::Actor;
+    use althing_protocol::PublisherId;
+    use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+    use futures::future::BoxFuture;
+
     use super::*;
-    use crate::tests::{program, started};
+    use crate::tests::{program, started, started_on};
+
+    /// A store that takes nothing about questions while it is full.
+    struct Full {
+        store: MemoryStore,
+        is_full: AtomicBool,
+    }
+
+    impl Store for Full {
+        fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+            self.store.read(family, key)
+        }
+        fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+            self.store.scan(family, range)
+        }
+        fn snapshot(&self) -> Box<dyn Snapshot> {
+            self.store.snapshot()
+        }
+        fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+            let asks = batch.changes().any(|(family, ..)| family.0 == "governance.asks");
+            if asks && self.is_full.load(Ordering::Relaxed) {
+                let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
+                return Box::pin(std::future::ready(Err(full)));
+            }
+            self.store.write(batch, durability)
+        }
+    }
+
+    /// Contracts that permit everything.
+    struct Open;
+
+    impl Decide for Open {
+        fn decide(&self, _: &OutgoingRequest<'_>) -> Judgement {
+            Judgement::Now(Decision::Allow)
+        }
+        fn decide_incoming(&self, _: &IncomingRequest<'_>) -> Judgement {
+            Judgement::Now(Decision::Allow)
+        }
+        fn relation(&self, _: PublisherId) -> TrustRelation {
+            TrustRelation::Own
+        }
+        fn near(&self) -> Vec<PublisherId> {
+            Vec::new()
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_report_says_what_is_over_and_why_something_waits_on() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let store = MemoryStore::new(&crate::FAMILIES);
+        let store = Arc::new(Full { store, is_full: AtomicBool::new(false) });
+        let (node, _owner) = started_on(folder.path(), store.clone()).await.expect("it starts");
+        node.agents.add(program("clerk", false), folder.path(), None, true).await.expect("it is added");
+        let policies = "@ask(\"look at it\") permit(principal, action, resource);";
+        node.governance.load_policy(policies, Actor::Owner).await.expect("they are good");
+        let (agent, principals) = (AgentId::new(node.owner().id(), "clerk").expect("a name"), [Principal::Local]);
+        let sent = OutgoingRequest::Message {
+            agent: &agent,
+            version: None,
+            principals: &principals,
+            label: None,
+            content: None,
+        };
+        let decided = node.governance.decide(Arc::new(Open)).decide(&sent).decision().await;
+        assert!(matches!(decided, Decision::Ask(_)), "{decided:?}");
+
+        let clerk = StopTarget::Agent("clerk".to_owned());
+        store.is_full.store(true, Ordering::Relaxed);
+        let report = stop(&node, &clerk, false).await.expect("it is stopped");
+        let why = report.unended.expect("its question waits");
+        assert!(why.contains("/data") && node.governance.pending().len() == 1, "{why}");
+        assert_eq!(report.questions, 0, "none is over");
+        store.is_full.store(false, Ordering::Relaxed);
+        let report = stop(&node, &clerk, false).await.expect("it is stopped");
+        assert_eq!((report.questions, report.unended), (1, None));
+        assert!(node.governance.pending().is_empty());
+        assert_eq!(stop(&node, &clerk, false).await.expect("it is stopped").questions, 0, "it was over before");
+        node.shut_down().await;
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_name_that_nobody_has_is_not_stopped() {

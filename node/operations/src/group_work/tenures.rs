@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use althing_calls::{GroupAttempt, Tenure, Tenures};
+use althing_coordination::machine::group::Group;
 use althing_coordination::{GroupError, Groups, WeakGroups, promptly};
 use althing_execution::lease::Lease;
-use althing_protocol::group::{Claim, Command, GroupId};
+use althing_protocol::group::{Claim, Command, GroupId, WorkId};
 use futures::future::BoxFuture;
 
 use super::GroupWorker;
@@ -23,9 +24,10 @@ impl GroupWorker {
         self.calls.ask_tenures(Arc::new(tenures));
     }
 
-    /// The lease of an attempt that its group says to count; none if it was given up here meanwhile.
-    fn lease(&self, attempt: &GroupAttempt) -> Result<Lease, String> {
-        let lease = self.leases.begin(&attempt.group, &attempt.task, attempt.token);
+    /// The lease of an attempt that its group says to count, for a task that came by this channel; none if it was given up here
+    /// meanwhile.
+    fn lease(&self, attempt: &GroupAttempt, channel: Option<&str>) -> Result<Lease, String> {
+        let lease = self.leases.begin(&attempt.group, &attempt.task, attempt.token).by_channel(channel);
         lease.check().map(|()| lease).map_err(|superseded| superseded.to_string())
     }
 }
@@ -40,11 +42,19 @@ impl Tenures for GroupTenures {
                 return Tenure::Over("its journal names no task of a group".to_owned());
             };
             match promptly(&groups, group, groups.command(group, Command::Renew(claim))).await {
-                Ok(_) => worker.lease(&attempt).map_or_else(Tenure::Over, Tenure::Valid),
+                Ok(_) => {
+                    let channel = groups.look(group, |state| channel(state, &claim.task)).ok().flatten();
+                    worker.lease(&attempt, channel.as_deref()).map_or_else(Tenure::Over, Tenure::Valid)
+                }
                 Err(error) => unheld(&error),
             }
         })
     }
+}
+
+/// The channel by which a task of a group came.
+fn channel(state: &Group, task: &WorkId) -> Option<String> {
+    state.work().tasks().get(task)?.submit.channel.clone()
 }
 
 /// What it means that a group did not extend a lease.
@@ -68,7 +78,6 @@ fn named(attempt: &GroupAttempt) -> Option<(GroupId, Claim)> {
 #[cfg(test)]
 mod tests {
     use althing_coordination::machine::outcome::Refusal;
-    use althing_protocol::group::WorkId;
 
     use super::*;
 

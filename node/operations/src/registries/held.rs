@@ -1,6 +1,6 @@
 //! Newer releases of what was installed of which no rollout was begun, and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use althing_node::revocations::{InstalledRow, PassedRow, UpdateRule};
@@ -52,8 +52,8 @@ impl HeldReleases {
     }
 
     /// Forgets those of what is not installed any more.
-    pub fn retain(&self, installed: &BTreeMap<String, InstalledRow>) {
-        self.lock().retain(|name, _| installed.contains_key(name));
+    pub fn retain(&self, installed: &BTreeSet<String>) {
+        self.lock().retain(|name, _| installed.contains(name));
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, HeldRelease>> {

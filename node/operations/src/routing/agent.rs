@@ -164,7 +164,8 @@ impl RouterAgent {
         let router = self.router().await?;
         let name = |place: usize| router.candidates()[place].name.clone();
         let route = router.route(self.mode.scores(), &sentence, None);
-        candidates(&router, &route).record(&tracing::Span::current(), "althing.route.candidates");
+        let told = || candidates(&router, &route);
+        CandidateList::record(&tracing::Span::current(), "althing.route.candidates", told);
         match route.decision {
             Decision::To(place) => self.send(&name(place), &sentence, None, turn, out).await,
             Decision::Close(one, other) => {

@@ -8,6 +8,7 @@ use althing_verification::machine::evidence::{ComparisonError, SLICES_MAX};
 use althing_verification::machine::report::{ComparisonReport, Pairs, Scorer, TestedVersion};
 
 use super::error::{TEST_RUNS_MAX, TestError};
+use super::servers::AgentServers;
 use super::{AgentTests, CompareOrder, TestOrder, read, scorer};
 
 impl AgentTests<'_> {
@@ -32,6 +33,8 @@ impl AgentTests<'_> {
         let scorer = scorer(order.scorer.as_deref())?;
         let [before, after] = &order.versions;
         let versions = [self.version(before)?, self.version(after)?];
+        let servers = AgentServers::of(&self.0.host, &versions.each_ref());
+        servers.check(order.live.as_ref(), &format!("{before} or {after}"))?;
         let pairs = self.pairs(order, (&cases, slices.as_slice()), scorer, &versions).await;
         let named =
             versions.map(|agent| TestedVersion { agent: agent.name().to_owned(), version: agent.version.to_string() });

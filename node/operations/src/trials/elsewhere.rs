@@ -1,21 +1,20 @@
 //! Runs of cases with an agent of another node. It is called as by any caller, so that its answer is seen here, and how long it took.
 //! Which tools it calls there, and what they change, nothing here sees or keeps from it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, SendMessageRequest, SendMessageResponse, Task, TaskState, TaskStatus};
 use althing_calls::{
     Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Principal, Purpose, RehearsalError, Reply,
 };
-use althing_protocol::{AgentRef, Attributes};
+use althing_protocol::{AgentId, Attributes};
 use althing_verification::machine::cases::{Case, Grade};
-use althing_verification::machine::report::{CaseRun, Observation, RunFigures, Scorer, judge};
+use althing_verification::machine::report::{CaseRun, Observation, RunFigures, Scorer};
 use althing_verification::machine::tape::answer_data;
 use tokio::time::Instant;
 
 use super::error::TestError;
-use super::run::{answer, milliseconds};
+use super::run::{answer, milliseconds, of_case};
 use super::subject::Subject;
 use super::{AgentTests, TestOrder};
 
@@ -41,8 +40,8 @@ impl AgentTests<'_> {
         }
         self.0.calls.find_hosts(&target.agent).await;
         let known = self.0.discovery.describe(&target.agent);
-        let version = known.as_ref().and_then(|known| known.description.version()).unwrap_or("of no known version");
-        Ok(Subject::Elsewhere(AgentRef { version: Arc::from(version), id: target.agent }))
+        let version = known.as_ref().and_then(|known| known.description.version()).map(str::to_owned);
+        Ok(Subject::Elsewhere { agent: target.agent, version })
     }
 
     /// Runs a case with an agent of another node.
@@ -51,22 +50,16 @@ impl AgentTests<'_> {
         order: &TestOrder,
         case: &Case,
         scorer: Scorer,
-        agent: &AgentRef,
+        agent: &AgentId,
     ) -> CaseRun {
-        let unmade = |obstacle: String| {
-            let seen = Observation { obstacle: Some(obstacle), ..Observation::default() };
-            (seen, RunFigures::default())
-        };
-        let (seen, figures) = self.seen_elsewhere(order, case, agent).await.unwrap_or_else(unmade);
-        let verdict = judge(case, scorer, &seen);
-        CaseRun { verdict, agent: seen.agent.map(|(name, _)| name), tools: seen.tools, judges: seen.judges, figures }
+        of_case(case, scorer, self.seen_elsewhere(order, case, agent).await)
     }
 
     async fn seen_elsewhere(
         &self,
         order: &TestOrder,
         case: &Case,
-        agent: &AgentRef,
+        agent: &AgentId,
     ) -> Result<(Observation, RunFigures), String> {
         // Before anything is sent: what cannot be judged should change nothing either.
         if case.expectation.tools.is_some() || !case.expectation.never.is_empty() {
@@ -95,12 +88,12 @@ impl AgentTests<'_> {
     }
 
     /// Sends a message on behalf of the owner, with the label of the case; gives the task that came of it.
-    async fn told(&self, agent: &AgentRef, case: &Case, message: Message) -> Result<Task, OperationError> {
+    async fn told(&self, agent: &AgentId, case: &Case, message: Message) -> Result<Task, OperationError> {
         let params = SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
         let params = serde_json::to_vec(&params).map_err(|error| OperationError::internal(error.to_string()))?;
         let request = OperationRequest::parse(Operation::SendMessage, params)?;
         // Decided anew for each message: a policy may have changed.
-        let target = self.0.calls.target(&Asker::Owner, &Callee::Id(agent.id.clone()), Purpose::Call).await?;
+        let target = self.0.calls.target(&Asker::Owner, &Callee::Id(agent.clone()), Purpose::Call).await?;
         let attributes = Attributes { label: case.expectation.label, ..Attributes::default() };
         let call = CallRequest::new(target, request, vec![Principal::Local]).with_attributes(attributes);
         let wrong = |why: &str| OperationError::invalid_agent_response(format!("{} answered with {why}", agent.name()));

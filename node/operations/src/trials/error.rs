@@ -1,5 +1,7 @@
 //! Why nothing is tested.
 
+use std::collections::BTreeSet;
+
 use althing_calls::{OperationError, RehearsalError, StepsError};
 use althing_failure::{AgentStep, Kind, Remedy};
 use althing_verification::machine::cases::CasesError;
@@ -52,6 +54,16 @@ pub enum TestError {
         agent: String,
         /// The first server that was named.
         server: String,
+    },
+    /// A test server of which the agent calls nothing: it was mistyped, and what was meant would be denied.
+    #[error("{agent} uses no server {server:?}, so that nothing would be permitted by that name: {}", used(.servers))]
+    NoServer {
+        /// Its name or its id; of a comparison, both.
+        agent: String,
+        /// The server that was named.
+        server: String,
+        /// Those that it uses.
+        servers: BTreeSet<String>,
     },
     /// The cases cannot be compared.
     #[error(transparent)]
@@ -160,6 +172,7 @@ impl TestError {
             | TestError::Comparison(_)
             | TestError::NoCases
             | TestError::ServerThere { .. }
+            | TestError::NoServer { .. }
             | TestError::NoText { .. }
             | TestError::Scorer { .. }
             | TestError::Pairs { .. }
@@ -180,5 +193,14 @@ impl TestError {
             | TestError::Version { .. } => Some(AgentStep::List.into()),
             _ => None,
         }
+    }
+}
+
+/// The servers that may be named, for people.
+fn used(servers: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = servers.iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => "its contract has no capabilities, and a live test of it needs no test server".to_owned(),
+        names => format!("its contract has tools of {}", names.join(", ")),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a::{Message, Part, Role, Task, TaskState};
 use althing_calls::{Among, RecordedTurn, Rehearsal, Script, TaskTape, TurnCourse};
 use althing_execution::run_notes::Judgement;
-use althing_protocol::AgentRef;
+use althing_protocol::{AgentId, AgentRef};
 use althing_verification::machine::cases::Case;
 use althing_verification::machine::model_cost::ModelCost;
 use althing_verification::machine::report::{CaseRun, JudgeWord, Observation, RunFigures, Scorer, judge};
@@ -44,14 +44,7 @@ struct Course {
 
 impl AgentTests<'_> {
     pub(super) async fn run(&self, order: &TestOrder, case: &Case, scorer: Scorer, agent: &AgentRef) -> CaseRun {
-        let unmade = |obstacle: String| {
-            let seen = Observation { obstacle: Some(obstacle), ..Observation::default() };
-            (seen, RunFigures::default())
-        };
-        let (seen, figures) = self.seen(order, case, agent).await.unwrap_or_else(unmade);
-        let verdict = judge(case, scorer, &seen);
-        let agent = seen.agent.map(|(name, _)| name);
-        CaseRun { verdict, agent, tools: seen.tools, judges: seen.judges, figures }
+        of_case(case, scorer, self.seen(order, case, agent).await)
     }
 
     /// What a run brought, or why it was not made.
@@ -70,7 +63,7 @@ impl AgentTests<'_> {
             (None, Some(tape)) => Source::Tape(tape),
             (None, None) => Source::Nobody,
         };
-        let found = self.found(order, case, agent).await?;
+        let found = self.found(order, case, &agent.id).await?;
         let rehearsal = self.0.hosting.own_tasks().rehearsal(agent.name(), Some(&*agent.version));
         let mut rehearsal = rehearsal.map_err(|error| error.to_string())?;
         // Another version would be judged in its name.
@@ -97,7 +90,7 @@ impl AgentTests<'_> {
         let figures = RunFigures {
             duration_ms: milliseconds(course.whole),
             first_token_ms: course.first.filter(|_| is_live).map(milliseconds),
-            tokens: course.tokens,
+            tokens: Some(course.tokens),
             cost: course.cost.micros(),
         };
         let is_refused = rehearsal.course() == Some(TurnCourse::Refused);
@@ -124,10 +117,10 @@ impl AgentTests<'_> {
         &self,
         order: &TestOrder,
         case: &Case,
-        agent: &AgentRef,
+        agent: &AgentId,
     ) -> Result<Option<(String, String)>, String> {
         if case.expectation.agent.is_none() {
-            return Ok(Some((agent.name().to_owned(), agent.id.to_string())));
+            return Ok(Some((agent.name().to_owned(), agent.to_string())));
         }
         let mode = if order.live.is_some() { RouteMode::Hybrid } else { RouteMode::Keyword };
         let first = case.messages.first().map(String::as_str).unwrap_or_default();
@@ -180,6 +173,18 @@ impl AgentTests<'_> {
         }
         Ok(course)
     }
+}
+
+/// The run of a case, judged by what it brought, or not made for that reason.
+pub(super) fn of_case(case: &Case, scorer: Scorer, seen: Result<(Observation, RunFigures), String>) -> CaseRun {
+    let unmade = |obstacle: String| {
+        let seen = Observation { obstacle: Some(obstacle), ..Observation::default() };
+        (seen, RunFigures::default())
+    };
+    let (seen, figures) = seen.unwrap_or_else(unmade);
+    let verdict = judge(case, scorer, &seen);
+    let agent = seen.agent.map(|(name, _)| name);
+    CaseRun { verdict, agent, tools: seen.tools, judges: seen.judges, figures }
 }
 
 /// The first word of each judge: what it says of an answer that was made again is not of the one that the case is of.

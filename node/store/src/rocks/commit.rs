@@ -1,6 +1,8 @@
 //! Group commit: one thread writes the batches that were queued during the last sync as one.
 //!
-//! There is no timer: a single write is committed at once, and under load the sync itself collects writes.
+//! There is no timer: a single write is committed at once, and under load the sync itself collects writes. A small write that waits
+//! for no sync and finds nobody before it is made by its writer: to hand it to the thread, and the answer back, wakes two threads,
+//! which takes longer than the write.
 
 use super::{Database, StoreStats, damage, reopen::pause_after};
 use crate::{Batch, Durability, StoreConfig, WriteError, port::Op};
@@ -9,7 +11,7 @@ use std::{
     collections::VecDeque,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -18,6 +20,8 @@ use tokio::time::Instant;
 
 /// The minimum size that a queued write is counted with, so that many small ones are bounded too.
 const COST_BYTES_MIN: usize = 1 << 10;
+/// The largest batch that its writer writes by itself, bytes: some tens of microseconds, in which nothing else runs there.
+const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
 /// Writes on their way to the committing thread. The semaphore counts bytes; a job carries its share until it is done.
 pub(super) struct Queue {
@@ -34,6 +38,9 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    /// Whether the thread, or a writer by itself, has the pen: the others wait, so that writes are made in the order in which they
+    /// came.
+    is_taken: bool,
     closed: bool,
     stats: StoreStats,
 }
@@ -91,11 +98,30 @@ impl Queue {
         self.reserve_bytes
     }
 
-    /// The next jobs for one commit; `None` when the queue is closed and empty. None of them after a `pause`, if there is one.
-    fn take(&self, pause: Option<Duration>) -> Option<Vec<Job>> {
+    /// The pen for a writer; none if somebody is before it, or the queue is closed.
+    fn pen(&self) -> Option<Pen<'_>> {
         let mut state = self.lock();
-        while state.jobs.is_empty() {
-            if state.closed {
+        if state.is_taken || state.closed || !state.jobs.is_empty() {
+            return None;
+        }
+        state.is_taken = true;
+        Some(Pen(self))
+    }
+
+    fn count(&self, added: &StoreStats) {
+        let stats = &mut self.lock().stats;
+        stats.batches += added.batches;
+        stats.rows += added.rows;
+        stats.commits += added.commits;
+        stats.syncs += added.syncs;
+    }
+
+    /// The next jobs for one commit, with the pen for the thread; `None` when the queue is closed and empty. None of them after a
+    /// `pause`, if there is one.
+    fn take(&self, pause: Option<Duration>) -> Option<(Vec<Job>, Pen<'_>)> {
+        let mut state = self.lock();
+        while state.is_taken || state.jobs.is_empty() {
+            if state.closed && !state.is_taken {
                 return None;
             }
             let Some(pause) = pause else {
@@ -104,7 +130,7 @@ impl Queue {
             };
             let (after, waited) = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
             state = after;
-            if waited.timed_out() {
+            if waited.timed_out() && !state.is_taken {
                 break;
             }
         }
@@ -116,7 +142,8 @@ impl Queue {
             bytes += job.batch.bytes();
             group.extend(state.jobs.pop_front());
         }
-        Some(group)
+        state.is_taken = true;
+        Some((group, Pen(self)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -129,6 +156,48 @@ impl Queue {
     }
 }
 
+/// The right to write, until it is dropped: of the thread, or of one writer.
+struct Pen<'a>(&'a Queue);
+
+impl Drop for Pen<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_taken = false;
+        let is_awaited = state.closed || !state.jobs.is_empty();
+        drop(state);
+        // The thread sleeps as long as there is nothing to do: it is not woken for nothing.
+        if is_awaited {
+            self.0.changed.notify_one();
+        }
+    }
+}
+
+/// Writes a batch that waits for no sync, if nobody is before it; false if it has to go through the queue: somebody is, it is large,
+/// RocksDB would make it wait, or it fails, of which the thread takes care.
+pub(super) fn write_at_once(queue: &Queue, database: &Weak<Database>, batch: &Batch) -> bool {
+    if batch.bytes() > AT_ONCE_BYTES_MAX {
+        return false;
+    }
+    let Some(_pen) = queue.pen() else { return false };
+    // Gone before the pen is: whoever closes the store waits for that one.
+    let Some(database) = database.upgrade() else { return false };
+    let Some(db) = database.db.get().filter(|_| database.db.why_stopped().is_none()) else { return false };
+    if admit(queue, &database, batch, &mut None).is_err() {
+        return false;
+    }
+    let mut rows = WriteBatch::default();
+    for op in batch.ops() {
+        add(&db, &mut rows, op);
+    }
+    let mut options = WriteOptions::default();
+    options.set_no_slowdown(true);
+    let is_written = db.write_opt(rows, &options).is_ok();
+    if is_written {
+        queue.count(&StoreStats { batches: 1, rows: batch.len() as u64, commits: 1, ..StoreStats::default() });
+    }
+    is_written
+}
+
 /// Starts the thread. It ends when the queue is closed and everything in it is answered.
 pub(super) fn start(queue: Arc<Queue>, database: Arc<Database>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("althing-store".into()).spawn(move || {
@@ -138,14 +207,14 @@ pub(super) fn start(queue: Arc<Queue>, database: Arc<Database>) -> io::Result<Jo
         loop {
             let left = || next.saturating_duration_since(Instant::now()).max(pause_after(0));
             let pause = database.db.why_stopped().map(|_| left());
-            let Some(group) = queue.0.take(pause) else { return };
+            let Some((group, pen)) = queue.0.take(pause) else { return };
             if database.db.why_stopped().is_none() {
                 (failures, next) = (0, Instant::now());
             } else if next <= Instant::now() {
                 failures = if database.reopen() { 0 } else { failures + 1 };
                 next = Instant::now() + pause_after(failures);
             }
-            commit(&queue.0, &database, group);
+            commit(pen, &database, group);
         }
     })
 }
@@ -160,7 +229,9 @@ impl Drop for AnswerAll {
     }
 }
 
-fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
+/// Writes a group.
+fn commit(pen: Pen<'_>, database: &Database, group: Vec<Job>) {
+    let queue = pen.0;
     let Some(db) = database.db.get() else {
         return group.into_iter().for_each(|job| answer(job, Err(database.not_writable())));
     };
@@ -188,12 +259,10 @@ fn commit(queue: &Queue, database: &Database, group: Vec<Job>) {
     options.set_sync(added.syncs == 1);
     let outcome = db.write_opt(batch, &options).map_err(|error| database.write_failed(error, queue.reserve_bytes));
     if outcome.is_ok() {
-        let stats = &mut queue.lock().stats;
-        stats.batches += added.batches;
-        stats.rows += added.rows;
-        stats.commits += added.commits;
-        stats.syncs += added.syncs;
+        queue.count(&added);
     }
+    // Before they are answered: whoever was answered may write at once again.
+    drop(pen);
     for job in jobs {
         answer(job, outcome.clone());
     }
@@ -245,85 +314,4 @@ fn add(db: &DB, batch: &mut WriteBatch, op: &Op) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Family, Store as _, lock::StoreLock, rocks::RocksStore, rocks::damage::Damage};
-    use std::collections::BTreeSet;
-
-    const FAMILY: Family = Family("rows");
-
-    /// The database of a store, which takes no writes.
-    fn read_only(dir: &Path) -> Database {
-        drop(RocksStore::open(dir, &[FAMILY], StoreConfig::default()).expect("a new store opens"));
-        let options = rocksdb::Options::default();
-        let names = [rocksdb::DEFAULT_COLUMN_FAMILY_NAME, FAMILY.0];
-        let db = rocksdb::DB::open_cf_for_read_only(&options, dir.join("db"), names, false).expect("it can be read");
-        Database {
-            db: crate::rocks::DatabaseSlot::of(db, &StoreConfig::default()),
-            families: BTreeSet::from([FAMILY]),
-            damage: Damage::default(),
-            dir: dir.to_owned(),
-            torn_bytes: 0,
-            _lock: StoreLock::acquire(dir).expect("nobody else has it"),
-        }
-    }
-
-    #[test]
-    fn every_writer_of_a_group_hears_that_its_commit_failed() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let database = read_only(dir.path());
-        let queue = Queue::new(dir.path(), &StoreConfig::default());
-        let (mut group, mut answers) = (Vec::new(), Vec::new());
-        for number in 0..5u8 {
-            let mut batch = Batch::new();
-            batch.put(FAMILY, vec![number], vec![number]);
-            let (done, answer) = oneshot::channel();
-            let room = queue.room.clone().try_acquire_many_owned(1).expect("there is room");
-            group.push(Job { batch, durability: Durability::Synced, done, _room: room });
-            answers.push(answer);
-        }
-        commit(&queue, &database, group);
-        for (number, mut answer) in answers.into_iter().enumerate() {
-            let outcome = answer.try_recv().expect("answered");
-            assert!(matches!(outcome, Err(WriteError::Stopped { .. })), "writer {number}: {outcome:?}");
-        }
-        assert_eq!(queue.stats(), StoreStats::default(), "nothing was committed");
-        drop(database);
-        let store = RocksStore::open(dir.path(), &[FAMILY], StoreConfig::default()).expect("a sound store opens");
-        assert_eq!(store.scan(FAMILY, crate::Range::all(9)).expect("readable"), []);
-    }
-
-    /// A write of one row, and where its answer comes.
-    fn job(queue: &Queue, row: u8, durability: Durability) -> (Job, oneshot::Receiver<Result<(), WriteError>>) {
-        let mut batch = Batch::new();
-        batch.put(FAMILY, vec![row], vec![row]);
-        let (done, answer) = oneshot::channel();
-        let room = queue.room.clone().try_acquire_many_owned(1).expect("there is room");
-        (Job { batch, durability, done, _room: room }, answer)
-    }
-
-    #[test]
-    fn a_group_is_synced_when_any_of_its_writers_asked_for_it_wherever_that_one_stands() {
-        use Durability::{Buffered, Synced};
-        for group in [&[Synced, Buffered][..], &[Buffered, Synced], &[Buffered, Synced, Buffered], &[Buffered; 3]] {
-            let dir = tempfile::tempdir().expect("a temporary directory");
-            let config = StoreConfig::default();
-            let database = crate::rocks::open::open(dir.path(), &[FAMILY], &config).expect("a new store opens");
-            let queue = Queue::new(dir.path(), &config);
-            let jobs = (0u8..).zip(group).map(|(row, durability)| job(&queue, row, *durability));
-            let (jobs, answers): (Vec<Job>, Vec<_>) = jobs.unzip();
-            commit(&queue, &database, jobs);
-            for mut answer in answers {
-                assert_eq!(answer.try_recv().expect("answered"), Ok(()));
-            }
-            let expected = StoreStats {
-                batches: group.len() as u64,
-                rows: group.len() as u64,
-                commits: 1,
-                syncs: u64::from(group.contains(&Synced)),
-                torn_bytes: 0,
-            };
-            assert_eq!(queue.stats(), expected, "{group:?}");
-        }
-    }
-}
+mod tests;

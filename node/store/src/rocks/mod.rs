@@ -131,10 +131,14 @@ impl Store for RocksStore {
 
     fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
         let checked = batch.check(|family| self.database.families.contains(&family));
-        let queue = self.queue.clone();
+        // Whoever has not polled it yet does not keep the store open.
+        let (queue, database) = (self.queue.clone(), Arc::downgrade(&self.database));
         Box::pin(async move {
             checked?;
-            queue.submit(batch, durability).await
+            match durability {
+                Durability::Buffered if commit::write_at_once(&queue, &database, &batch) => Ok(()),
+                _ => queue.submit(batch, durability).await,
+            }
         })
     }
 

@@ -37,12 +37,27 @@ fn buffered_writes_are_not_synced() {
 }
 
 #[test]
+fn a_buffered_write_that_finds_nobody_before_it_is_made_when_it_is_polled() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    for number in 0..50 {
+        // Whoever was answered is before nobody any more.
+        wait(store.write(row(2 * number), Durability::Synced)).expect("the write succeeds");
+        let written = futures::FutureExt::now_or_never(store.write(row(2 * number + 1), Durability::Buffered));
+        assert_eq!(written, Some(Ok(())), "row {number}");
+    }
+    assert_eq!((store.stats().syncs, store.stats().commits), (50, 100));
+    drop(store);
+    assert_eq!(open(dir.path()).scan(LEFT, Range::all(200)).expect("the scan succeeds").len(), 100);
+}
+
+#[test]
 fn writers_wait_for_room_and_all_get_through() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Room for two small writes at a time.
     let config = StoreConfig { queue_bytes: 2 << 10, ..StoreConfig::default() };
     let store = RocksStore::open(dir.path(), &FAMILIES, config).expect("a new store opens");
-    let writes = (0..300).map(|number| store.write(row(number), Durability::Buffered));
+    let writes = (0..300).map(|number| store.write(row(number), Durability::Synced));
     assert!(wait(join_all(writes)).into_iter().all(|outcome| outcome.is_ok()));
     assert!(store.stats().commits >= 150, "at most two writes fit into a commit");
     // A batch larger than the whole room takes all of it.

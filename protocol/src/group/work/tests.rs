@@ -32,6 +32,7 @@ fn submit() -> Submit {
         dependencies: vec![id(2), id(3)],
         resources: vec!["ledger".to_owned()],
         label: Some(Label::UNLABELLED),
+        channel: Some("web".to_owned()),
     }
 }
 
@@ -83,6 +84,19 @@ fn commands_are_read_as_they_were_signed() {
     assert_eq!(sent(all()), Ok(all()));
 }
 
+/// Who knows no channels reads what has none, and is sent nothing else.
+#[test]
+fn a_task_without_a_channel_is_written_as_before_there_were_any() {
+    let before = Submit { channel: None, ..submit() };
+    let bytes = |submit: &Submit| minicbor::to_vec(submit).expect("it encodes");
+    let (without, with) = (bytes(&before), bytes(&submit()));
+    // One member less, the last one.
+    assert_eq!((without[0], with[0]), (0xab, 0xac));
+    assert_eq!(with[1..].to_vec(), [&without[1..], b"\x0b\x63web"].concat());
+    let needed = |submit: Submit| Command::Submit(Box::new(submit)).rules();
+    assert_eq!((needed(before), needed(submit())), (1, 2));
+}
+
 #[test]
 fn a_batch_that_is_signed_is_never_too_many_items_for_its_receiver() {
     for command in all() {
@@ -110,6 +124,9 @@ fn a_task_over_a_bound_is_refused() {
     refused(|submit| submit.resources = (0..9).map(|number| number.to_string()).collect());
     refused(|submit| submit.resources = vec!["a".to_owned(), "a".to_owned()]);
     refused(|submit| submit.resources = vec![long.clone()]);
+    for channel in ["", "Web", "the web", "web/1", &"x".repeat(AGENT_NAME_MAX + 1)] {
+        refused(|submit| submit.channel = Some(channel.to_owned()));
+    }
     refused(|submit| submit.needs.labels = (0..17).map(|number| number.to_string()).collect());
     refused(|submit| submit.needs.labels = vec![String::new()]);
     refused(|submit| submit.needs.target = Target::Capability(long.clone()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::template::{self, Part};
-use super::super::work::named;
+use super::super::work::{is_name, named};
 use super::graph::bit;
 use super::{Action, Repeat, Step, Test, When, Workflow};
 use crate::limits::{
@@ -34,11 +34,6 @@ impl WorkflowError {
 }
 
 type Checked = Result<(), WorkflowError>;
-
-fn is_name(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=AGENT_NAME_MAX).contains(&text.len()) && text.chars().all(allowed)
-}
 
 /// Whether a schedule can have that name.
 pub(in super::super) fn check_schedule_name(name: &str) -> Result<(), ObjectError> {

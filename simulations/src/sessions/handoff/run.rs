@@ -7,7 +7,7 @@ use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::object::{self, Authored, Handoff, HandoffAnswer, HandoffVerdict};
 use althing_session::machine::handoff::{
-    Action, Commit, CommitError, End, Entry, HandoffId, Phase, Recipient, Room, Sender, Stage, Terms,
+    Acquaintance, Action, Commit, CommitError, End, Entry, HandoffId, Phase, Recipient, Room, Sender, Stage, Terms,
 };
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -323,6 +323,7 @@ impl Play<'_> {
             network: NETWORK,
             agent: &agent,
             signer: key(1).public(),
+            acquaintance: Acquaintance::Known,
             label: of_call,
             clearance: if self.plan.poison == Some(Poison::SignOff) {
                 DataLabel::Restricted

@@ -1,9 +1,10 @@
 //! A decision about a call beside Cedar's own about the same request, with the same policies and entities.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use althing_policy::{Answer, Bounds, EntityName, Entry, Gate, Kind, PolicySet, Request, Schema, ToolSignature, World};
+use althing_policy::{
+    Answer, Bounds, EntityName, Entry, Gate, Kind, PolicySet, Request, Schema, ToolInput, ToolSignature, World,
+};
 use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
 use cedar_policy::{Authorizer, Context, Decision, Entities};
@@ -109,10 +110,10 @@ impl Ours {
     fn new() -> Ours {
         let names: Vec<(String, String)> =
             (0..TOOLS).map(|number| (format!("server-{}", number % PARENTS), format!("say-{number}"))).collect();
-        let input = office::schema();
+        let input = ToolInput::of_schema(&office::schema());
         let tools: Vec<ToolSignature<'_>> =
             names.iter().map(|(server, name)| ToolSignature { server, name, input: &input }).collect();
-        let schema = Arc::new(Schema::new(&tools));
+        let schema = Schema::new(&tools);
         let set = PolicySet::read("policy.cedar", &office::policies(), &schema, &Bounds::default());
         let arguments = Map::from_iter([("step".to_owned(), json!(7))]);
         Ours {
@@ -132,6 +133,7 @@ impl Ours {
             arguments: &self.arguments,
             label: Label { level: DataLabel::Confidential, trusted: true },
             person: Some("person-7"),
+            facts: &[],
         };
         self.set.decide(&self.world, &request).answer
     }

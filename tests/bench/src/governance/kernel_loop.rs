@@ -11,6 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::calls::{Caller, governed};
 use super::office;
+use crate::commands::done;
 use crate::figures::median;
 
 const PACKAGE: &str = "agent-os-kernel==3.7.0";
@@ -47,13 +48,6 @@ async fn python() -> Result<PathBuf, String> {
         ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", PACKAGE, IMPORTED];
     done(Command::new(&python).args(install)).await?;
     Ok(python)
-}
-
-/// The last line of what a command said, if it failed.
-async fn done(command: &mut Command) -> Result<(), String> {
-    let ended = command.stdin(Stdio::null()).output().await.map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    if ended.status.success() { Ok(()) } else { Err(said.lines().next_back().unwrap_or("it failed").to_owned()) }
 }
 
 impl KernelLoop {

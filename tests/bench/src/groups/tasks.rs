@@ -68,6 +68,7 @@ async fn one(team: &Team) {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     };
     team.groups.command(team.id, Command::Submit(Box::new(submit))).await.expect("it is taken");
     loop {

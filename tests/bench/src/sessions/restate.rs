@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 
 use super::{node, syncs};
 use crate::calls;
+use crate::commands::done;
 use crate::faces::Node;
 use crate::figures::{Goals, median};
 use crate::tool;
@@ -40,13 +41,6 @@ struct Restate {
     _service: Child,
     ingress: String,
     _folder: tempfile::TempDir,
-}
-
-/// The last lines of what a command said, if it failed.
-async fn done(command: &mut Command) -> Result<(), String> {
-    let ended = command.stdin(Stdio::null()).output().await.map_err(|error| format!("{command:?}: {error}"))?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    if ended.status.success() { Ok(()) } else { Err(said.lines().next_back().unwrap_or("it failed").to_owned()) }
 }
 
 /// The folder with both packages, beside this program; they are fetched once.

@@ -64,7 +64,7 @@ pub async fn steps(turn: &Turn) -> Result<(), String> {
         let arguments = json!({ "step": number });
         let effect = Effect::Repeatable;
         let (kind, name) = (CallKind::Tool, "count/say");
-        let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate: None };
+        let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate: None, meanwhile: None };
         if let NextStep::Go(intent, _) = journal.step(step).await.map_err(|error| error.to_string())? {
             let result = Ok(json!({ "content": [{ "type": "text", "text": "x".repeat(1_024) }], "isError": false }));
             let outcome = StepOutcome { result, tokens: 0, label: None };

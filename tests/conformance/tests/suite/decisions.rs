@@ -2,6 +2,7 @@
 //! consent rests as a task until it is there.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use althing_calls::reserve::{self, ReservationError};
@@ -41,9 +42,13 @@ enum Policy {
     MessagesIn,
     /// All operations of agents here do.
     CallsIn,
-    /// Messages to others' agents do.
+    /// Messages to agents here use somebody's yes.
+    YesesIn,
+    /// Messages to others' agents need consent.
     MessagesOut,
-    /// Calls of agents do, before anything of them is known but whom they mean.
+    /// Messages that go out use somebody's yes.
+    YesesOut,
+    /// Calls of agents need consent, before anything of them is known but whom they mean.
     TargetsOut,
     /// Tasks of groups are denied.
     TasksIn,
@@ -56,6 +61,8 @@ enum Policy {
 struct Orders {
     policy: Mutex<Policy>,
     services: Mutex<BTreeSet<&'static str>>,
+    /// How often somebody's yes still counts.
+    yeses: AtomicUsize,
 }
 
 impl Orders {
@@ -95,9 +102,24 @@ fn asks() -> Judgement {
     Judgement::Later(asking.boxed())
 }
 
+/// A decision for which a yes is used, if there is one.
+fn uses_yes(orders: &Arc<Orders>) -> Judgement {
+    let orders = orders.clone();
+    let using = async move {
+        tokio::task::yield_now().await;
+        let left = |left: usize| left.checked_sub(1);
+        match orders.yeses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+            Ok(_) => Decision::Allow,
+            Err(_) => Decision::Ask(Consent { to: CONSENT.to_owned() }),
+        }
+    };
+    Judgement::Later(using.boxed())
+}
+
 impl Decide for Careful {
     fn decide(&self, outgoing: &OutgoingRequest<'_>) -> Judgement {
         match outgoing {
+            OutgoingRequest::Message { .. } if self.orders.policy() == Policy::YesesOut => uses_yes(&self.orders),
             OutgoingRequest::Message { .. } if self.orders.policy() == Policy::MessagesOut => asks(),
             OutgoingRequest::Target { purpose: Purpose::Call, .. } if self.orders.policy() == Policy::TargetsOut => {
                 asks()
@@ -119,6 +141,7 @@ impl Decide for Careful {
             }
             (Policy::CallsIn, Service::Call { .. }) => asks(),
             (Policy::MessagesIn, Service::Call { operation, .. }) if operation.is_message() => asks(),
+            (Policy::YesesIn, Service::Call { operation, .. }) if operation.is_message() => uses_yes(&self.orders),
             _ => by_contract,
         }
     }
@@ -212,6 +235,43 @@ async fn a_message_that_needs_consent_rests_in_a_task() {
         assert_eq!(state(&cancelled), "TASK_STATE_CANCELED");
     }
     assert_eq!(b.hosting.live_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_sent_again_uses_no_yes() {
+    let net = calm();
+    let (a, b, orders, id) = pair(&net).await;
+    let give = |yeses: usize| orders.yeses.store(yeses, Ordering::Relaxed);
+    let left = || orders.yeses.load(Ordering::Relaxed);
+    orders.set(Policy::YesesIn);
+    // From another node, and from the node itself.
+    for from in [&a, &b] {
+        give(0);
+        let first = message("hello");
+        let task = from.one(&id, Operation::SendMessage, first.clone()).await.expect("a task")["task"].clone();
+        assert_rests(&task);
+        give(1);
+        let again = from.one(&id, Operation::SendMessage, first.clone()).await.expect("a task");
+        assert_rests(&again["task"]);
+        let events = from.all(&id, Operation::SendStreamingMessage, first).await.expect("events");
+        let [event] = &events[..] else { panic!("the task and nothing more: {events:?}") };
+        assert_rests(&event["task"]);
+        assert_eq!(left(), 1, "no turn began");
+
+        let second = continuing(&task["id"], "now");
+        for unused in [0, 1] {
+            let done = from.one(&id, Operation::SendMessage, second.clone()).await.expect("the task");
+            assert_eq!((state(&done["task"]), left()), ("TASK_STATE_COMPLETED", unused));
+            give(1);
+        }
+    }
+    orders.set(Policy::YesesOut);
+    let sent = message("hello");
+    for unused in [0, 1] {
+        let done = b.one(&id, Operation::SendMessage, sent.clone()).await.expect("the task");
+        assert_eq!((state(&done["task"]), left()), ("TASK_STATE_COMPLETED", unused));
+        give(1);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,7 @@ mod group_flows;
 mod group_owners;
 mod group_work;
 mod groups;
+mod handoff_commits;
 mod handoffs;
 mod heartbeats;
 mod held_results;

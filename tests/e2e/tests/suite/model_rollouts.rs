@@ -116,6 +116,26 @@ fn a_higher_version_of_a_model_begins_a_rollout_by_itself() {
 }
 
 #[test]
+fn why_a_higher_version_of_a_model_is_not_tried_is_told_by_the_doctor() {
+    let machine = Machine::new();
+    let (_endpoint, url) = endpoint(&machine);
+    let (old, newer) = (("1.2.0", "steady"), ("1.3.0", "better"));
+    let node = up(&machine, &url, &[old]);
+    machine.add("clerk", &clerk());
+    let policies = "@id(\"all\") permit(principal, action, resource);\n@id(\"same\") forbid(principal, action == \
+                    Action::\"addAgent\", resource);\n";
+    let policies = machine.write("policies.cedar", policies);
+    let loaded = machine.run(&["policy", "load", policies.to_str().expect("a plain path")]);
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    node.running.kill();
+
+    let _node = up(&machine, &url, &[old, newer]);
+    let told = "no rollout of agent \"clerk\" in a higher version of its model could be begun: ";
+    until(SOON, "the doctor says why", || machine.run(&["doctor"]).stdout.contains(told));
+    assert_eq!((rollout(&machine), bound(&machine)), (Value::Null, vec!["1.2.0".to_owned()]));
+}
+
+#[test]
 fn what_its_owner_aborted_does_not_begin_again_by_itself() {
     let machine = Machine::new();
     let (_endpoint, url) = endpoint(&machine);

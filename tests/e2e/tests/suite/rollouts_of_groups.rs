@@ -1,5 +1,5 @@
 //! Members of a group try a new version of the agent that does its work, by group: all of that work is done by one version, on each
-//! of them, also when the member is killed that leads.
+//! of them, also when the member is killed that leads. By channel all work is that comes by one channel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,20 +35,30 @@ fn team() -> Team {
 
 /// Begins a rollout by group; gives the digest of the new version.
 fn begin(machine: &Machine, version: &str, word: &str) -> String {
+    begin_by(machine, ("group", "90,100"), (version, word))
+}
+
+/// Begins a rollout by that unit, in these steps; gives the digest of the new version.
+fn begin_by(machine: &Machine, (by, steps): (&str, &str), (version, word): (&str, &str)) -> String {
     let file = machine.write(&format!("shop-{version}.yaml"), &shop(version, word));
-    let mut command =
-        machine.althing(&["--json", "rollout", "shop", "--steps", "90,100", "--by", "group", "--yes", "--to"]);
+    let mut command = machine.althing(&["--json", "rollout", "shop", "--steps", steps, "--by", by, "--yes", "--to"]);
     let begun = Running::start(command.arg(&file)).end(ADD_MAX);
     assert_eq!(begun.code, 0, "{begun:?}");
     let begun: Value = serde_json::from_str(&begun.stdout).expect("JSON");
-    assert_eq!((&begun["by"], &begun["state"]), (&json!("group"), &json!("running")), "{begun}");
+    assert_eq!((&begun["by"], &begun["state"]), (&json!(by), &json!("running")), "{begun}");
     text(&begun["new"]["digest"])
 }
 
 /// Gives the group work, for any member or for that with this label; gives the task's id.
 fn submit(machine: &Machine, label: Option<&str>) -> String {
+    submit_by(machine, None, label)
+}
+
+/// The same by a channel.
+fn submit_by(machine: &Machine, channel: Option<&str>, label: Option<&str>) -> String {
     let mut submit = vec!["task", "submit", "team", "--agent", "shop", "--lease", "2"];
     submit.extend(label.into_iter().flat_map(|label| ["--label", label]));
+    submit.extend(channel.into_iter().flat_map(|channel| ["--channel", channel]));
     submit.push("a mug, please");
     text(&machine.json(&submit)["task"])
 }
@@ -66,8 +76,13 @@ fn answer(machine: &Machine, task: &str) -> (String, u64) {
 
 /// What each member answers when the group gives it work.
 fn words(team: &Team, from: usize) -> BTreeSet<String> {
+    words_by(team, from, None)
+}
+
+/// What each member answers when the group gives it work that came by that channel.
+fn words_by(team: &Team, from: usize, channel: Option<&str>) -> BTreeSet<String> {
     let labels = ["m0", "m1", "m2", "m0", "m1", "m2"];
-    let tasks = labels.map(|label| submit(&team.machines[from], Some(label)));
+    let tasks = labels.map(|label| submit_by(&team.machines[from], channel, Some(label)));
     tasks.iter().map(|task| answer(&team.machines[from], task).0).collect()
 }
 
@@ -138,4 +153,54 @@ fn the_work_of_a_group_has_one_version_on_all_members_also_when_their_leader_is_
     // Also on the member that was killed, whose rollout goes on.
     assert_eq!(words(&team, from), BTreeSet::from([word]));
     assert_eq!(said(team.node(leader)), "one");
+}
+
+#[test]
+fn all_work_of_one_channel_has_one_version_on_all_members_and_another_channel_may_have_the_other_one() {
+    let mut team = team();
+    let wrong = ["task", "submit", "team", "--agent", "shop", "--channel", "The Web", "a mug, please"];
+    let refused = team.machines[2].run(&wrong);
+    assert!(refused.code != 0 && refused.stderr.contains("a channel has 1 to 63"), "{refused:?}");
+    // The channels have different versions of half of those that are tried.
+    let drawn = (1..=VERSIONS_MAX).find_map(|number| {
+        let (version, word) = (format!("1.{number}.0"), format!("new-{number}"));
+        for machine in &team.machines {
+            begin_by(machine, ("channel", "50,100"), (&version, &word));
+        }
+        // Whichever member gives the work.
+        let drawn = ["web", "ivr"].map(|channel| {
+            let words: BTreeSet<String> = (0..2).flat_map(|from| words_by(&team, from, Some(channel))).collect();
+            assert_eq!(words.len(), 1, "{channel}: each member draws alike: {words:?}");
+            words.into_iter().next().expect("one")
+        });
+        if drawn[0] != drawn[1] {
+            return Some(drawn);
+        }
+        for machine in &team.machines {
+            machine.json(&["rollout", "abort", "shop"]);
+        }
+        None
+    });
+    let drawn = drawn.expect("two channels have different versions");
+    let told = team.machines[0].run(&["rollout", "show", "shop"]);
+    assert!(told.stdout.contains("has 50 % of the channels"), "{told:?}");
+    let without = words(&team, 0);
+    assert_eq!(without.len(), 1, "work without a channel is the group's: {without:?}");
+
+    // It stays so while a member is away, and when it is back.
+    let task = submit_by(&team.machines[0], Some("web"), None);
+    assert_eq!(answer(&team.machines[0], &task).0, drawn[0]);
+    assert_eq!(team.machines[0].json(&["task", "show", "team", &task])["channel"], "web");
+    let leader = team.leader();
+    team.kill(leader);
+    let from = (leader + 1) % 3;
+    for (channel, word) in ["web", "ivr"].into_iter().zip(&drawn) {
+        let tasks: Vec<String> = (0..3).map(|_| submit_by(&team.machines[from], Some(channel), None)).collect();
+        assert!(tasks.iter().all(|task| answer(&team.machines[from], task).0 == *word), "{channel}");
+    }
+    team.restart(leader);
+    until(SOON, "the killed one follows", || team.status(leader)["role"] == "follower");
+    for (channel, word) in ["web", "ivr"].into_iter().zip(&drawn) {
+        assert_eq!(words_by(&team, from, Some(channel)), BTreeSet::from([word.clone()]), "{channel}");
+    }
 }

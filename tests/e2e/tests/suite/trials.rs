@@ -1,6 +1,7 @@
 //! An agent is tested by the tape of a task that it did: nothing outside is asked, what changed is found, and what is not on the
 //! tape is told by its name.
 
+use althing_e2e::http::{ask, says};
 use althing_e2e::sessions::{End, SOON, STEPS, Station, Teller, words};
 use althing_e2e::{Machine, Node, cast, until};
 use serde_json::{Value, json};
@@ -96,6 +97,11 @@ fn a_live_test_asks_the_model_and_changes_nothing_but_at_test_servers() {
     let (code, told) = tested(&teller, &case, &["--live"]);
     assert!(code == 1 && told.contains("denied: this is a test, count/add"), "{code}: {told}");
     assert_eq!(station.counts("live"), [1; STEPS], "none was made");
+    let (code, told) = tested(&teller, &case, &["--live", "--test-server", "cuont"]);
+    assert!(
+        code == 2 && told.contains("uses no server \"cuont\"") && told.contains("tools of count"),
+        "{code}: {told}"
+    );
     let (code, told) = tested(&teller, &case, &["--live", "--test-server", "count"]);
     assert!(code == 0, "{told}");
     assert_eq!(station.counts("live"), [2; STEPS]);
@@ -103,13 +109,12 @@ fn a_live_test_asks_the_model_and_changes_nothing_but_at_test_servers() {
     assert!(code == 2 && told.contains("--live"), "{code}: {told}");
 }
 
-#[test]
-fn a_judge_is_measured_by_cases_that_say_what_is_right() {
+/// A node with an agent whose answers another one judges, always with that word; and a file of two labelled cases of it.
+fn judged(word: &str) -> (Machine, Node, String) {
     let machine = Machine::new();
     machine.write("shop.py", include_str!("../../python/shop.py"));
-    let _node = machine.up_alone(&[]);
-    // It lets everything pass.
-    machine.add("judge", &cast::program("judge", &["python3", "shop.py", r#"{"passed": true}"#], "trusted"));
+    let node = machine.up_alone(&[]);
+    machine.add("judge", &cast::program("judge", &["python3", "shop.py", word], "trusted"));
     let clerk = json!({
         "name": "clerk",
         "description": "Says it again",
@@ -125,8 +130,14 @@ fn a_judge_is_measured_by_cases_that_say_what_is_right() {
         format!("{}\n", json!({ "input": said, "metadata": { "althing": { "verdict": verdict } } }))
     };
     let cases = machine.write("cases.jsonl", &[case("a mug", "pass"), case("a lie", "fail")].concat());
-    let cases = cases.to_str().expect("a plain path");
-    let command = ["test", "clerk", "--cases", cases, "--live", "--test-server", "agents"];
+    let cases = cases.to_str().expect("a plain path").to_owned();
+    (machine, node, cases)
+}
+
+#[test]
+fn a_judge_is_measured_by_cases_that_say_what_is_right() {
+    let (machine, _node, cases) = judged(r#"{"passed": true}"#);
+    let command = ["test", "clerk", "--cases", &cases, "--live", "--test-server", "agents"];
     let told = machine.run(&command);
     assert!(told.code == 1 && told.stdout.contains("no gate refused the answer, and one should"), "{told:?}");
     assert!(told.stdout.contains("agents/judge says passed, wanted fail (agreed in 1 of 2 labelled runs"), "{told:?}");
@@ -137,6 +148,22 @@ fn a_judge_is_measured_by_cases_that_say_what_is_right() {
     let judge = &report["judges"][0];
     assert_eq!((&judge["judge"], &judge["agreed"], &judge["asked"]), (&json!("agents/judge"), &json!(1), &json!(2)));
     assert_eq!(report["cases"][0]["runs"][0]["judges"], json!([{ "judge": "agents/judge", "passed": true }]));
+}
+
+#[test]
+fn a_verdict_of_a_judge_is_shown_with_how_often_it_agreed_once_that_is_measured() {
+    let (machine, node, cases) = judged(r#"{"passed": false, "reason": "it is rude"}"#);
+    let asked = ask(&node.gateway(), "clerk", "SendMessage", &says("a mug"));
+    let task = asked["task"]["id"].as_str().expect("a task");
+    let shown = || machine.run(&["verdict", task]).stdout;
+    until(SOON, "the refusal is kept", || shown().contains("it is rude"));
+    assert!(shown().contains("agents/judge (its agreement is not measured)"), "{}", shown());
+    assert_eq!(machine.json(&["verdict", task]).get("judges"), None);
+    let tested = machine.run(&["test", "clerk", "--cases", &cases, "--live", "--test-server", "agents"]);
+    assert_eq!(tested.code, 1, "it refuses what is right: {tested:?}");
+    assert!(shown().contains("agents/judge (agreed in 1 of 2 labelled runs, 0.500 ("), "{}", shown());
+    let judge = &machine.json(&["verdict", task])["judges"][0];
+    assert_eq!((&judge["judge"], &judge["agreed"], &judge["asked"]), (&json!("agents/judge"), &json!(1), &json!(2)));
 }
 
 #[test]
@@ -171,6 +198,11 @@ fn an_agent_of_another_node_is_tested_by_its_answers_once_its_effects_there_are_
     assert_eq!((&report["verdict"], &report["elsewhere"]), (&json!("pass"), &json!(true)), "{report}");
     let run = &report["cases"][0]["runs"][0];
     assert_eq!((&run["agent"], &run["tools"]), (&json!("teller"), &json!([])), "{report}");
+    assert_eq!(
+        (&run["tokens"], &run["tokensPerSecond"]),
+        (&Value::Null, &Value::Null),
+        "what is not seen is no figure"
+    );
     assert_eq!(station.counts("there"), [1; STEPS], "it was called there");
     let agents = teller.machine.json(&["agent", "list"]);
     let id = agents["agents"][0]["id"].as_str().expect("its id");

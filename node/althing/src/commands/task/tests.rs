@@ -35,6 +35,7 @@ fn details(state: WorkState) -> TaskDetails {
         deadline_ms: None,
         attempts_max: 3,
         resources: Vec::new(),
+        channel: None,
         refused: Vec::new(),
         waits_for: None,
         result_reference: None,

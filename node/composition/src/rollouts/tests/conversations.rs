@@ -38,17 +38,16 @@ async fn two_calls_that_begin_a_conversation_at_once_have_one_version_also_where
     let traffic = Traffic::on(Arc::new(Silent(inner)));
     let divided = traffic.rollouts.named("shop").expect("it is known");
     let names: Vec<String> = (0..30).map(|number| format!("talk-{number}")).collect();
-    let mut first: Vec<_> = names.iter().map(|name| Box::pin(traffic.version(name, "one", false))).collect();
-    for call in &mut first {
-        assert!(call.as_mut().now_or_never().is_none(), "how its conversation began is not written yet");
-    }
+    let call = |name: &String, message: &str| {
+        let version = traffic.version(name, message, false).now_or_never();
+        version.expect("it waits for no row of its conversation").expect("the calls are divided")
+    };
+    let first: Vec<Arc<str>> = names.iter().map(|name| call(name, "one")).collect();
     let mut versions = divided.versions();
     versions.promote(u64::MAX / 2).expect("it is under way");
     divided.set(versions);
-    let second = |name: &String| {
-        let version = traffic.version(name, "two", false).now_or_never().expect("nothing more is to be written");
-        version.expect("the calls are divided")
-    };
-    let of_stable = names.iter().map(second).filter(|version| &**version == "1.0.0").count();
+    let second: Vec<Arc<str>> = names.iter().map(|name| call(name, "two")).collect();
+    assert_eq!(second, first);
+    let of_stable = second.iter().filter(|version| &***version == "1.0.0").count();
     assert!((5..=25).contains(&of_stable), "those that began with the old version stay with it: {of_stable} of 30");
 }

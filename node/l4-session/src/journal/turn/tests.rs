@@ -1,6 +1,8 @@
 mod final_calls;
 mod gate;
+mod meanwhile;
 mod preempted;
+mod reading;
 mod recorded;
 mod replay;
 mod sealed;
@@ -103,7 +105,7 @@ fn open_with(journals: &Arc<Journals>, message: &str, seal: RowSeal) -> Result<T
 }
 
 fn step<'a>(name: &'a str, arguments: &'a Value, effect: Effect) -> Step<'a> {
-    Step { kind: CallKind::Tool, name, arguments, effect, callee: None, gate: None }
+    Step { kind: CallKind::Tool, name, arguments, effect, callee: None, gate: None, meanwhile: None }
 }
 
 async fn reach(journal: &TurnJournal, name: &str, effect: Effect) -> Result<NextStep, JournalError> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::Digest;
 
-use super::{ANSWER_MS_MAX, AnswerRow};
+use super::{ANSWER_MS_MAX, AnswerRow, ShortAnswer};
 
 /// One payer's part of the room, where others want it, too: an eighth. What nobody else wants it may have as well.
 const PAYER_PARTS: u64 = 8;
@@ -22,12 +22,12 @@ pub(crate) struct Limits {
 }
 
 /// What is too much.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Surplus {
     /// All of the row of that name. It counts no more.
     Row(Digest),
-    /// The answer in the row of that name, until the row is added without it.
-    Answer(Digest),
+    /// The answer in the row of that name, which counts as this one from now on.
+    Answer(Digest, AnswerRow),
 }
 
 /// When a message was answered, and its name: the smallest goes first.
@@ -101,10 +101,11 @@ struct Place {
     at_ms: u64,
     payer: Digest,
     bytes: u64,
-    has_answer: bool,
+    /// What is left of it without its answer, of one that has an answer: so no row has to be read to shorten it.
+    short: Option<ShortAnswer>,
 }
 
-/// What is remembered of messages, by age and payer, without its content.
+/// What is remembered of messages, by age and payer, without its answers.
 #[derive(Debug)]
 pub(crate) struct Ages {
     limits: Limits,
@@ -129,19 +130,20 @@ impl Ages {
     pub fn add(&mut self, name: Digest, row: &AnswerRow, bytes: usize) {
         self.remove(&name);
         let (at_ms, payer, bytes) = (row.at_ms, row.payer(), bytes as u64);
-        let place = Place { at_ms, payer, bytes, has_answer: row.answer.is_some() };
+        let place = Place { at_ms, payer, bytes, short: row.answer.is_some().then(|| ShortAnswer::of(row)) };
         self.counts.add(payer, (at_ms, name), 1);
-        if place.has_answer {
+        if place.short.is_some() {
             self.with_answer.add(payer, (at_ms, name), bytes);
         }
         self.bytes = self.bytes.saturating_add(bytes);
         self.rows.insert(name, place);
     }
 
-    fn remove(&mut self, name: &Digest) {
-        let Some(Place { at_ms, payer, bytes, has_answer }) = self.rows.remove(name) else { return };
+    /// The row of that name counts no more.
+    pub fn remove(&mut self, name: &Digest) {
+        let Some(Place { at_ms, payer, bytes, short }) = self.rows.remove(name) else { return };
         self.counts.remove(payer, &(at_ms, *name), 1);
-        if has_answer {
+        if short.is_some() {
             self.with_answer.remove(payer, &(at_ms, *name), bytes);
         }
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -155,8 +157,11 @@ impl Ages {
         if !is_old
             && is_long
             && let Some((_, name)) = self.with_answer.first(&self.own, self.limits.bytes)
+            && let Some((place, short)) = self.rows.get(&name).and_then(|place| Some((*place, place.short?)))
         {
-            return Some(Surplus::Answer(name));
+            let short = short.row(place.at_ms, place.payer);
+            self.add(name, &short, short.encode().len());
+            return Some(Surplus::Answer(name, short));
         }
         let name = match is_old {
             true => oldest,
@@ -226,10 +231,10 @@ mod tests {
             let row = answered(2, number);
             ages.add(name(2, number), &row, 500);
             while let Some(surplus) = ages.take_surplus(number) {
-                let Surplus::Answer(gone) = surplus else { panic!("that it was answered is still known") };
+                let Surplus::Answer(gone, short) = surplus else { panic!("that it was answered is still known") };
                 assert_eq!(gone[31], 2, "at {number}");
-                let at_ms = ages.rows[&gone].at_ms;
-                ages.add(gone, &answered(2, at_ms).without_answer(), 50);
+                let whole = answered(2, short.at_ms);
+                assert_eq!(short, AnswerRow { answer: None, ..whole }, "all but the answer");
             }
         }
         assert_eq!((ages.rows.len(), ages.bytes <= 8_000), (50, true));

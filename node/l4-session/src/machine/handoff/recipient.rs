@@ -8,8 +8,8 @@ use althing_protocol::object::{self, ApprovalError, Authored, Handoff};
 use althing_protocol::{AgentId, Digest, Label, ObjectError, PublicKey};
 
 use super::{
-    Answer, COMMIT_WITHIN_MS, HANDOFFS_MAX, HANDOFFS_OF_OTHERS_MAX, HANDOFFS_OF_PUBLISHER_MAX, HANDOFFS_OF_SENDER_MAX,
-    HandoffId, Rejection,
+    Answer, COMMIT_WITHIN_MS, HANDOFFS_MAX, HANDOFFS_OF_ORIGIN_MAX, HANDOFFS_OF_OTHERS_MAX, HANDOFFS_OF_PUBLISHER_MAX,
+    HANDOFFS_OF_SENDER_MAX, HANDOFFS_OF_STRANGERS_MAX, HandoffId, Rejection,
 };
 
 /// Bytes of a token, as contracts count.
@@ -26,6 +26,8 @@ pub struct Terms<'a> {
     pub agent: &'a AgentId,
     /// The node that must have signed it: the one that the sender's description is granted to.
     pub signer: PublicKey,
+    /// How well the node knows who offers it.
+    pub acquaintance: Acquaintance,
     /// What the request that carries it says of its data.
     pub label: Option<Label>,
     /// The strictest data that may come here.
@@ -42,6 +44,15 @@ pub struct Terms<'a> {
     pub room: Room,
     /// Whose sign-offs count.
     pub signers: &'a BTreeSet<PublicKey>,
+}
+
+/// How well a node knows who offers work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acquaintance {
+    /// It is of the node's owner, or trusted, or its agents are called from the node.
+    Known,
+    /// It is a stranger, of the origin with that digest.
+    Stranger(Digest),
 }
 
 /// Whether there is room for one more work.
@@ -62,6 +73,8 @@ pub struct Entry {
     pub digest: Digest,
     /// Whose work it was.
     pub sender: AgentId,
+    /// How well the node knew who offered it first.
+    pub acquaintance: Acquaintance,
     /// As what the sender had it.
     pub sender_task: String,
     /// What it becomes here.
@@ -130,12 +143,24 @@ impl Recipient {
     /// The answer to an offer, which is signed and sent after the entry is written. `task` is the id that the work gets, if it is
     /// accepted for the first time.
     pub fn offer(&mut self, bytes: &[u8], task: &str, terms: &Terms<'_>) -> Answer {
-        self.decide(bytes, task, terms).unwrap_or_else(Answer::Rejected)
+        match signed_by(object::open(bytes, terms.network, ""), terms.signer) {
+            Ok(offered) => self.offer_opened((&offered, offered.digest()), task, terms),
+            Err(why) => Answer::Rejected(why),
+        }
     }
 
-    fn decide(&mut self, bytes: &[u8], task: &str, terms: &Terms<'_>) -> Result<Answer, Rejection> {
-        let offered = opened(bytes, terms)?;
-        let (handoff, digest) = (&offered.body, offered.digest());
+    /// The same to an offer that was verified before, by [`signed_by`], with the digest of its bytes.
+    pub fn offer_opened(&mut self, offered: (&Authored<Handoff>, Digest), task: &str, terms: &Terms<'_>) -> Answer {
+        self.decide(offered, task, terms).unwrap_or_else(Answer::Rejected)
+    }
+
+    fn decide(
+        &mut self,
+        (offered, digest): (&Authored<Handoff>, Digest),
+        task: &str,
+        terms: &Terms<'_>,
+    ) -> Result<Answer, Rejection> {
+        let handoff = &offered.body;
         if let Some(known) = self.entries.get(&handoff.handoff_id) {
             if known.digest != digest {
                 return Err(Rejection::Conflict);
@@ -158,9 +183,9 @@ impl Recipient {
                 _ => Answer::Duplicate { original: *original },
             });
         }
-        judge(handoff, bytes.len(), terms)?;
+        judge(handoff, offered.bytes.len(), terms)?;
         match terms.room {
-            Room::Free => self.accept(handoff, digest, task, terms.now_ms),
+            Room::Free => self.accept(handoff, digest, task, terms),
             Room::After(wait_ms) => Ok(Answer::Queued { wait_ms }),
             Room::Full => Err(Rejection::Busy),
         }
@@ -174,20 +199,27 @@ impl Recipient {
         })
     }
 
-    fn accept(&mut self, handoff: &Handoff, digest: Digest, task: &str, now_ms: u64) -> Result<Answer, Rejection> {
-        let until_ms = now_ms.saturating_add(COMMIT_WITHIN_MS);
+    fn accept(
+        &mut self,
+        handoff: &Handoff,
+        digest: Digest,
+        task: &str,
+        terms: &Terms<'_>,
+    ) -> Result<Answer, Rejection> {
+        let until_ms = terms.now_ms.saturating_add(COMMIT_WITHIN_MS);
         let phase = Phase::Accepted { until_ms };
         if let Some(known) = self.entries.get_mut(&handoff.handoff_id) {
             known.phase = phase;
             known.acceptances += 1;
             return Ok(Answer::Accepted { task: known.task.clone(), acceptance: known.acceptances, until_ms });
         }
-        if !self.has_place(&handoff.sender.agent, &handoff.recipient) {
+        if !self.has_place(&handoff.sender.agent, &handoff.recipient, terms.acquaintance) {
             return Err(Rejection::Busy);
         }
         let entry = Entry {
             digest,
             sender: handoff.sender.agent.clone(),
+            acquaintance: terms.acquaintance,
             sender_task: handoff.task_id.clone(),
             task: task.to_owned(),
             not_after_ms: handoff.not_after_ms,
@@ -199,14 +231,26 @@ impl Recipient {
     }
 
     /// Whether one more handoff of that agent can be remembered: a publisher has as many agents as it likes, and they share its
-    /// part, so that what one publisher offers keeps out nobody else.
-    fn has_place(&self, sender: &AgentId, recipient: &AgentId) -> bool {
-        let count = |is: &dyn Fn(&AgentId) -> bool| self.entries.values().filter(|entry| is(&entry.sender)).count();
+    /// part, so that what one publisher offers keeps out nobody else. An origin has as many publishers as it likes, and strangers
+    /// of one share its part.
+    fn has_place(&self, sender: &AgentId, recipient: &AgentId, acquaintance: Acquaintance) -> bool {
+        let count = |is: &dyn Fn(&Entry) -> bool| self.entries.values().filter(|entry| is(entry)).count();
         let (publisher, own) = (sender.publisher(), recipient.publisher());
+        let is_own = |entry: &Entry| entry.sender.publisher() == own;
+        let is_strange = |entry: &Entry| !is_own(entry) && entry.acquaintance != Acquaintance::Known;
+        let has_room = match acquaintance {
+            Acquaintance::Known => true,
+            Acquaintance::Stranger(_) => {
+                count(&is_strange) < HANDOFFS_OF_STRANGERS_MAX
+                    && count(&|entry| !is_own(entry) && entry.acquaintance == acquaintance) < HANDOFFS_OF_ORIGIN_MAX
+            }
+        };
         let is_within = publisher == own
-            || count(&|other| other.publisher() == publisher) < HANDOFFS_OF_PUBLISHER_MAX
-                && count(&|other| other.publisher() != own) < HANDOFFS_OF_OTHERS_MAX;
-        is_within && self.entries.len() < HANDOFFS_MAX && count(&|other| other == sender) < HANDOFFS_OF_SENDER_MAX
+            || has_room
+                && count(&|entry| entry.sender.publisher() == publisher) < HANDOFFS_OF_PUBLISHER_MAX
+                && count(&|entry| !is_own(entry)) < HANDOFFS_OF_OTHERS_MAX;
+        let of_sender = count(&|entry| entry.sender == *sender);
+        is_within && self.entries.len() < HANDOFFS_MAX && of_sender < HANDOFFS_OF_SENDER_MAX
     }
 
     /// The sender has given the work away for good by that acceptance, and asks to begin.
@@ -275,14 +319,20 @@ impl Recipient {
     }
 }
 
-/// The handoff in those bytes, if the node signed it that may.
-fn opened(bytes: &[u8], terms: &Terms<'_>) -> Result<Authored<Handoff>, Rejection> {
-    let offered = object::open::<Handoff>(bytes, terms.network, "").map_err(|error| match error {
+/// A handoff as it was opened, if the node signed it that may.
+///
+/// # Errors
+/// [`Rejection::BadSignature`] or [`Rejection::Incomplete`].
+pub fn signed_by(
+    opened: Result<Authored<Handoff>, ObjectError>,
+    signer: PublicKey,
+) -> Result<Authored<Handoff>, Rejection> {
+    let offered = opened.map_err(|error| match error {
         ObjectError::Envelope(_) => Rejection::BadSignature(error.to_string()),
         _ => Rejection::Incomplete(error.to_string()),
     })?;
-    if offered.signer != terms.signer {
-        let why = format!("{} signed it, and {} hands the work over", offered.signer, terms.signer);
+    if offered.signer != signer {
+        let why = format!("{} signed it, and {signer} hands the work over", offered.signer);
         return Err(Rejection::BadSignature(why));
     }
     Ok(offered)

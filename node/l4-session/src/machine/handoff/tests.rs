@@ -84,6 +84,7 @@ impl Host {
             network: NETWORK,
             agent: &self.agent,
             signer: key(1).public(),
+            acquaintance: Acquaintance::Known,
             label: None,
             clearance: DataLabel::Restricted,
             tools: &self.tools,
@@ -226,17 +227,23 @@ fn what_one_sender_offers_has_an_end() {
 
 /// A recipient that so many agents of each of these publishers have offered all that one agent may.
 fn crowded(agents: &[(u8, usize)]) -> Recipient {
+    crowded_by(agents, |_| Acquaintance::Known)
+}
+
+/// The same of publishers that the node knows so well.
+fn crowded_by(agents: &[(u8, usize)], acquaintance: impl Fn(u8) -> Acquaintance) -> Recipient {
     let mut entries = BTreeMap::new();
     for (publisher, count) in agents {
         for number in 0..*count {
-            let publisher = PublisherId::from_digest([*publisher; 32]);
-            let sender = AgentId::new(publisher, &format!("a{number}")).expect("a name");
+            let id = PublisherId::from_digest([*publisher; 32]);
+            let sender = AgentId::new(id, &format!("a{number}")).expect("a name");
             for _ in 0..HANDOFFS_OF_SENDER_MAX {
                 let mut id = HandoffId::default();
                 id[..8].copy_from_slice(&(entries.len() as u64).to_be_bytes());
                 let entry = Entry {
                     digest: [0; 32],
                     sender: sender.clone(),
+                    acquaintance: acquaintance(*publisher),
                     sender_task: format!("t{}", entries.len()),
                     task: "task".to_owned(),
                     not_after_ms: NOW_MS + 12 * HOUR_MS,
@@ -270,6 +277,28 @@ fn what_agents_of_one_publisher_offer_keeps_out_nobody_else() {
     assert_eq!(offered(crowded(&others), 1), taken, "its own publisher's always have room");
     let own = (1, (HANDOFFS_MAX - HANDOFFS_OF_OTHERS_MAX) / HANDOFFS_OF_SENDER_MAX);
     assert_eq!(offered(crowded(&[&others[..], &[own]].concat()), 1), busy, "as far as there is any");
+}
+
+#[test]
+fn what_strangers_offer_keeps_out_nobody_whom_the_node_knows() {
+    let host = Host::new();
+    let offered = |mut recipient: Recipient, acquaintance: Acquaintance| {
+        let mut body = body(ID);
+        body.sender.agent = AgentId::new(PublisherId::from_digest([99; 32]), "new").expect("a name");
+        recipient.offer(&signed(body).bytes, "task-1", &Terms { acquaintance, ..host.terms(NOW_MS) })
+    };
+    let (busy, taken) = (Answer::Rejected(Rejection::Busy), accepted(1, NOW_MS));
+    let of_origin = |origin: u8| Acquaintance::Stranger([origin; 32]);
+    // Each publisher has one agent: making a publisher is free.
+    let publishers = |count: usize| (2..).zip(std::iter::repeat_n(1, count)).collect::<Vec<(u8, usize)>>();
+    let agents = HANDOFFS_OF_ORIGIN_MAX / HANDOFFS_OF_SENDER_MAX;
+    let one_origin = || crowded_by(&publishers(agents), |_| of_origin(1));
+    assert_eq!(offered(one_origin(), of_origin(1)), busy, "by whichever publisher");
+    assert_eq!(offered(one_origin(), of_origin(2)), taken);
+    let all = HANDOFFS_OF_STRANGERS_MAX / HANDOFFS_OF_SENDER_MAX;
+    let origins = || crowded_by(&publishers(all), of_origin);
+    assert_eq!(offered(origins(), of_origin(200)), busy, "from wherever");
+    assert_eq!(offered(origins(), Acquaintance::Known), taken);
 }
 
 #[test]

@@ -99,12 +99,30 @@ fn whatever_ends_a_turn_names_each_call_that_it_did_not_hear_of_once() {
     assert_eq!(with_doubts(None, &[]), None);
     assert_eq!(with_doubts(Some("late".to_owned()), &[]).as_deref(), Some("late"));
     let alone = with_doubts(None, &[doubt(3, "bank/pay")]);
-    assert_eq!(alone.as_deref(), Some("Step 3 called \"bank/pay\", and nobody knows whether that took place"));
+    assert_eq!(alone.as_deref(), Some("Nobody knows whether this call took place: step 3 called \"bank/pay\""));
     let told = JournalError::InDoubt { seq: 3, name: "bank/pay".to_owned() }.to_string();
     let both = with_doubts(Some(told), &[doubt(3, "bank/pay"), doubt(5, "mail/send")]).expect("a text");
-    assert!(both.matches("bank/pay").count() == 1 && both.contains(". Step 5 called \"mail/send\", "), "{both}");
+    assert!(both.matches("bank/pay").count() == 1 && both.ends_with(": step 5 called \"mail/send\""), "{both}");
+    let failure = Failure { reason: Reason::NotResumable, doubts: vec![doubt(3, "bank/pay")] }.to_string();
+    let again = with_doubts(Some(failure.clone()), &[doubt(3, "bank/pay"), doubt(13, "bank/pay")]).expect("a text");
+    let more = again.strip_prefix(&failure).expect("it is named already");
+    assert_eq!(more, ". Nobody knows whether this call took place: step 13 called \"bank/pay\"");
     let many: Vec<Doubt> = (0..20).map(|seq| doubt(seq, &"x".repeat(1_000))).collect();
     let cut = with_doubts(Some("ü".repeat(REASON_BYTES_MAX)), &many).expect("a text");
-    assert!(cut.len() <= REASON_BYTES_MAX && cut.contains("Step 7 called"), "{cut}");
+    assert!(cut.len() <= REASON_BYTES_MAX && cut.contains(": step 7 called"), "{cut}");
     assert!(cut.ends_with("So it is with 12 more"), "{cut}");
+}
+
+#[test]
+fn a_turn_whose_caller_is_refused_fails_for_that_unless_it_fails_anyway_and_calls_in_doubt_are_named() {
+    let doubts = || vec![Doubt { seq: 3, name: "bank/pay".to_owned(), since_ms: 1 }];
+    let refused = || Reason::Caller("no".to_owned());
+    assert_eq!(Recovery::Resume.failure(None), None);
+    assert_eq!(Recovery::Wait(doubts()).failure(None), None);
+    let alone = Failure { reason: refused(), doubts: Vec::new() };
+    assert_eq!(Recovery::Resume.failure(Some(refused())), Some(alone));
+    let named = Failure { reason: refused(), doubts: doubts() };
+    assert_eq!(Recovery::Wait(doubts()).failure(Some(refused())), Some(named));
+    let own = Failure { reason: Reason::NotResumable, doubts: doubts() };
+    assert_eq!(Recovery::Fail(own.clone()).failure(Some(refused())), Some(own));
 }

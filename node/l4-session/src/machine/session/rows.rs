@@ -172,26 +172,27 @@ impl StepRows {
         }
     }
 
-    /// What follows for a step that has rows, or is under way, where the turn reaches it with that call. `key` is the call's, of a
-    /// step that has none of its own; `room` says whether there is room for an intent and a result.
+    /// What follows for a step that has rows, or is under way, where the turn reaches it with that call; none if what came of it is
+    /// told again. `key` is the call's, of a step that has none of its own; `room` says whether there is room for an intent and a
+    /// result.
     fn reached(
         &self,
         seq: u32,
         call: &Call,
         key: Digest,
         room: Result<(), JournalError>,
-    ) -> Result<Next, JournalError> {
+    ) -> Result<Option<Next>, JournalError> {
         if !self.call.is_as(call) {
             let other = if self.call.name == call.name { " with other arguments" } else { "" };
             let (was, came) = (self.call.name.clone(), format!("{}{other}", call.name));
             return Err(JournalError::Diverged { seq, was, came });
         }
         match &self.progress {
-            Progress::Over(outcome) => Ok(Next::Replayed(outcome.clone())),
+            Progress::Over(_) => Ok(None),
             Progress::InDoubt { .. } => Err(JournalError::InDoubt { seq, name: call.name.clone() }),
-            Progress::Free => room.map(|()| Next::Intend(seq)),
+            Progress::Free => room.map(|()| Some(Next::Intend(seq))),
             Progress::UnderWay => {
-                Ok(Next::Go(Intent { seq, key: self.key.unwrap_or(key), callee: self.callee.clone() }))
+                Ok(Some(Next::Go(Intent { seq, key: self.key.unwrap_or(key), callee: self.callee.clone() })))
             }
         }
     }
@@ -340,13 +341,14 @@ impl TurnRows {
                 self.steps.insert(seq, known);
                 next
             }
-            Some(known) => {
-                let next = known.reached(seq, &call, key, self.chain.check_room())?;
-                if matches!(next, Next::Replayed(_)) {
-                    self.steps.remove(&seq);
-                }
-                next
-            }
+            Some(known) => match known.reached(seq, &call, key, self.chain.check_room())? {
+                Some(next) => next,
+                // Told once: it need not stay for that.
+                None => match self.steps.remove(&seq) {
+                    Some(StepRows { progress: Progress::Over(outcome), .. }) => Next::Replayed(outcome),
+                    _ => return Err(unknown(seq)),
+                },
+            },
         };
         self.next = self.next.max(seq.saturating_add(1));
         self.calls.insert(digest, occurrence + 1);

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::relays::Relay;
 use super::rows::{HANDOFFS_OUT, OutRow};
+use crate::machine::handoff::Sender;
 use crate::machine::listing::NotedFailure;
 use crate::machine::record::Record;
 use crate::machine::size::stored_bytes;
@@ -55,8 +56,8 @@ async fn resume_task(runner: TaskRunner, id: String) {
         };
         let version = record.version.clone().unwrap_or_default();
         let agent = AgentRef { id: row.signed.body.sender.agent.clone(), version: version.into() };
-        let label = record.label;
-        match follow(&runner, agent, record, Relay { row, label, started: None }) {
+        let (label, sender) = (record.label, Sender::at(&row.signed, row.stage.clone()));
+        match follow(&runner, agent, record, Relay { row, sender, kept: false, label, started: None }) {
             Ok(()) => return tracing::info!(task = id, "the work of a task is followed to whom it was handed over"),
             Err(error) => tracing::debug!(task = id, %error, "there is no room yet for a task that was handed over"),
         }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use a2a::{SendMessageResponse, TaskState};
 use althing_call::Operation;
 use althing_execution::work_terms;
-use althing_protocol::object::{Authored, Handoff, HandoffReason, HandoffVerdict};
+use althing_protocol::object::{self, Authored, Handoff, HandoffReason, HandoffVerdict};
 use althing_protocol::{AgentId, AgentRef, CallerId, Label};
 use althing_store::{Batch, Durability};
 use althing_td::HandoffFile;
 use tokio::sync::oneshot;
 
-use super::asking::{SignedAnswer, ask, hear, send};
+use super::asking::{self, SignedAnswer, hear};
+use super::begin;
 use super::draft::{self, DraftWords};
 use super::error::HandoffError;
 use super::relays::Relay;
@@ -20,7 +21,7 @@ use super::rows::OutRow;
 use super::service::HandoffService;
 use super::state::OfferClaim;
 use super::way::HandoffWay;
-use super::{begin, wire};
+use super::wire::{self, SignedHandoff};
 use crate::machine::handoff::{Action, End, HandoffId, Refusal, Sender, Stage};
 use crate::machine::record::Record;
 use crate::machine::session::Doubt;
@@ -116,16 +117,13 @@ impl HandoffService {
         let record = record_of(runner, task)?;
         check(runner, &record, &file)?;
         let signer = runner.signer();
-        let file = file.sign(&signer.network, &signer.key).map_err(HandoffError::Sign)?;
-        let signed = match file.signed() {
-            Some(Ok(signed)) => signed,
-            Some(Err(error)) => return Err(HandoffError::Sign(error)),
-            None => return Err(HandoffError::NotReady),
-        };
+        // In place of whoever signed it before.
+        let signed = object::sign(file.handoff, &signer.network, "", &signer.key).map_err(HandoffError::Sign)?;
         let signers = work_terms(runner.host(), record.agent.as_str()).map(|terms| terms.signers).unwrap_or_default();
         let sender = Sender::new(&signed, record.label, &signers, runner.now_ms())?;
         let (tell, told) = oneshot::channel();
-        let offering = OfferRun { runner: runner.clone(), signed, sender, label: record.label, _claim: claim };
+        let (runner, signed) = (runner.clone(), Arc::new(signed));
+        let offering = OfferRun { runner, signed, sender, label: record.label, _claim: claim };
         tokio::spawn(Box::pin(offering.run(Some(tell))));
         told.await.unwrap_or(Err(HandoffError::NotReady))
     }
@@ -201,7 +199,7 @@ type Tell = oneshot::Sender<Result<HandoffProgress, HandoffError>>;
 /// Work that is being offered.
 struct OfferRun {
     runner: TaskRunner,
-    signed: Authored<Handoff>,
+    signed: Arc<Authored<Handoff>>,
     sender: Sender,
     /// The label of the task.
     label: Option<Label>,
@@ -260,12 +258,13 @@ impl OfferRun {
     }
 
     async fn offer(&self, way: &Arc<dyn HandoffWay>) -> Result<SignedAnswer, String> {
-        let of = (&self.signed, &*self.runner.signer().network);
-        let response = send(way, of, None, self.label).await.map_err(|error| error.message)?;
+        let (signed, digest, network) = (&*self.signed, &self.sender.digest, &*self.runner.signer().network);
+        let of = SignedHandoff { signed, digest, network };
+        let response = asking::offer(way, of, self.label).await.map_err(|error| error.message)?;
         if let SendMessageResponse::Task(task) = &response {
             // It takes no handoffs, and began to work on what it does not know.
-            let params = serde_json::json!({ "id": task.id });
-            let _ = ask(way, &self.signed.body, Operation::CancelTask, &params, self.label).await;
+            let cancel = asking::request(Operation::CancelTask, &serde_json::json!({ "id": task.id }));
+            let _ = asking::ask(way, &signed.body, cancel.map_err(|error| error.message)?, self.label).await;
         }
         hear(way, of, &response).await
     }
@@ -288,7 +287,7 @@ impl OfferRun {
 
     /// Gives the work away: that is on disk, and the task's agent has stopped, before the recipient is asked to begin.
     async fn give(&mut self, heard: Option<SignedAnswer>) -> Result<HandoffState, HandoffError> {
-        let Some(SignedAnswer { host, bytes, .. }) = heard else { return Err(HandoffError::NotReady) };
+        let Some(SignedAnswer { host, bytes, kept, .. }) = heard else { return Err(HandoffError::NotReady) };
         let (runner, id) = (&self.runner, &self.signed.body.task_id);
         let turn = runner.live().running(id);
         // Its agent is stopped between calls: of one that is cut off nobody would know whether it took place.
@@ -321,7 +320,8 @@ impl OfferRun {
         let written = self.runner.store().handoffs().store.write(batch, Durability::Synced).await;
         written.map_err(TaskStoreError::from)?;
         self.runner.store().handoffs().given().insert(id.clone());
-        if let Err(error) = hand_to_turn(runner, record, row, self.label).await {
+        let relay = Relay { row, sender: self.sender.clone(), kept, label: self.label, started: None };
+        if let Err(error) = hand_to_turn(runner, record, relay).await {
             runner.store().handoffs().drop_row(id).await;
             return Err(error);
         }
@@ -334,15 +334,10 @@ fn under_way(task: &str, call: Doubt) -> HandoffError {
 }
 
 /// Has the turn of a task, or a new one, follow the work to its recipient.
-async fn hand_to_turn(
-    runner: &TaskRunner,
-    record: Record,
-    row: OutRow,
-    label: Option<Label>,
-) -> Result<(), HandoffError> {
+async fn hand_to_turn(runner: &TaskRunner, record: Record, relay: Relay) -> Result<(), HandoffError> {
     let (go, gone) = oneshot::channel();
     let id = record.task.id.clone();
-    let relay = Relay { row, label, started: Some(go) };
+    let relay = Relay { started: Some(go), ..relay };
     let Some(live) = runner.live().running(&id) else {
         let version = record.version.clone().unwrap_or_default();
         let agent = AgentRef { id: sender_of(runner, &record)?, version: version.into() };

@@ -14,12 +14,12 @@ use althing_store::{Batch, Durability};
 use futures::StreamExt as _;
 use serde_json::json;
 
-use super::asking::{ask, hear, send};
+use super::asking::{self, ask, hear};
 use super::relays::Relay;
 use super::rows::OutRow;
 use super::state::Handoffs;
 use super::way::HandoffWay;
-use super::wire::{self, HANDOFF_EXTENSION};
+use super::wire::{self, HANDOFF_EXTENSION, SignedHandoff};
 use crate::machine::handoff::{Action, CommitError, End, RETRY_FIRST_MS, RETRY_MAX_MS, Refusal as Why, Sender, Stage};
 use crate::machine::task;
 use crate::tasks::closing;
@@ -30,7 +30,7 @@ use crate::tasks::turn;
 
 /// Runs a turn whose work is given away, to the end of that.
 pub(in crate::tasks) async fn run(runner: &TaskRunner, live: &LiveTask, relay: Relay) {
-    let Relay { row, label, started } = relay;
+    let Relay { row, sender, kept, label, started } = relay;
     if let Some(started) = started {
         // Whoever gave the work away may have gone.
         let _ = started.send(());
@@ -39,8 +39,7 @@ pub(in crate::tasks) async fn run(runner: &TaskRunner, live: &LiveTask, relay: R
         // Nothing is given away, nor followed, without one.
         return turn::end(runner, live, Err(AgentError::Failed("there is no way to other agents".to_owned()))).await;
     };
-    let sender = Sender::at(&row.signed, row.stage.clone());
-    let mut relay = RelayRun { runner, live, way, row, label, sender };
+    let mut relay = RelayRun { runner, live, way, row, label, sender, kept };
     match relay.finish().await {
         Ok(()) => turn::end(runner, live, Ok(())).await,
         Err(Stop::Ended(error)) => turn::end(runner, live, Err(error)).await,
@@ -81,6 +80,8 @@ struct RelayRun<'a> {
     row: OutRow,
     label: Option<Label>,
     sender: Sender,
+    /// Whether the recipient keeps the handoff, so that the next commit need not bring it.
+    kept: bool,
 }
 
 impl RelayRun<'_> {
@@ -190,9 +191,24 @@ impl RelayRun<'_> {
         Ok(written.map_err(|error| AgentError::Failed(error.to_string()))?)
     }
 
-    async fn ask_to_begin(&self, acceptance: u64) -> CommitReply {
-        let of = (&self.row.signed, &*self.runner.signer().network);
-        let response = match send(&self.way, of, Some(acceptance), self.label).await {
+    fn signed(&self) -> SignedHandoff<'_> {
+        let network = &*self.runner.signer().network;
+        SignedHandoff { signed: &self.row.signed, digest: &self.sender.digest, network }
+    }
+
+    async fn send_commit(&self, acceptance: u64, is_kept: bool) -> Result<SendMessageResponse, OperationError> {
+        let request = wire::commit(self.signed(), acceptance, is_kept)?;
+        asking::send(&self.way, &self.row.signed.body, request, self.label).await
+    }
+
+    async fn ask_to_begin(&mut self, acceptance: u64) -> CommitReply {
+        // That it is kept is believed once: what is sent again may come to a node that has started since.
+        let is_kept = std::mem::take(&mut self.kept);
+        let mut response = self.send_commit(acceptance, is_kept).await;
+        if is_kept && response.as_ref().is_err_and(|error| error.refusal == Refusal::InvalidParams) {
+            response = self.send_commit(acceptance, false).await;
+        }
+        let response = match response {
             Ok(SendMessageResponse::Task(task)) => return CommitReply::Begun(task.id),
             Ok(response) => response,
             Err(error) => {
@@ -200,7 +216,7 @@ impl RelayRun<'_> {
                 return CommitReply::Nothing;
             }
         };
-        match hear(&self.way, of, &response).await {
+        match hear(&self.way, self.signed(), &response).await {
             // Another host of the recipient knows nothing of what this one accepted.
             Ok(heard) if heard.host != self.row.host => CommitReply::Nothing,
             Ok(heard) => match heard.verdict {
@@ -222,15 +238,14 @@ impl RelayRun<'_> {
 
     /// Offers work whose commit was refused.
     async fn offer_again(&mut self) -> Action {
-        let of = (&self.row.signed, &*self.runner.signer().network);
-        let answered = match send(&self.way, of, None, self.label).await {
-            Ok(response) => hear(&self.way, of, &response).await,
+        let answered = match asking::offer(&self.way, self.signed(), self.label).await {
+            Ok(response) => hear(&self.way, self.signed(), &response).await,
             Err(error) => Err(error.message),
         };
         match answered {
             Ok(heard) => {
                 if matches!(heard.verdict, HandoffVerdict::Accepted { .. }) {
-                    (self.row.host, self.row.answer) = (heard.host, heard.bytes);
+                    (self.row.host, self.row.answer, self.kept) = (heard.host, heard.bytes, heard.kept);
                 }
                 self.sender.answer(heard.verdict, self.runner.now_ms())
             }
@@ -264,7 +279,8 @@ impl RelayRun<'_> {
             Operation::GetTask => json!({ "id": task, "historyLength": 0 }),
             _ => json!({ "id": task }),
         };
-        let (reply, answer) = ask(&self.way, &self.row.signed.body, operation, &params, self.label).await?;
+        let request = asking::request(operation, &params)?;
+        let (reply, answer) = ask(&self.way, &self.row.signed.body, request, self.label).await?;
         self.live.said().add_all(&answer);
         Ok(reply)
     }

@@ -6,10 +6,15 @@ use althing_protocol::Label;
 use tokio::sync::{Notify, oneshot};
 
 use super::rows::OutRow;
+use crate::machine::handoff::Sender;
 
 /// What follows the work of a task to its recipient.
 pub(crate) struct Relay {
     pub(super) row: OutRow,
+    /// Who gave the work away, as the row says.
+    pub(super) sender: Sender,
+    /// Whether the recipient keeps the handoff until the work begins.
+    pub(super) kept: bool,
     /// The label of the task when it was given away.
     pub(super) label: Option<Label>,
     /// Is told when the task's agent has stopped.

@@ -1,11 +1,14 @@
 //! What is kept of handoffs on disk.
 
+use std::sync::Arc;
+
 use althing_protocol::object::{self, Authored, Handoff};
 use althing_protocol::{Digest, ObjectError, PublicKey, cbor};
 use althing_store::{Batch, Family};
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use crate::machine::handoff::{End, Entry, HandoffId, Phase, Stage};
+use crate::machine::handoff::{Acquaintance, End, Entry, HandoffId, Phase, Stage};
 
 /// What the agents of this node were offered, by the agent's name and the handoff's id.
 pub const HANDOFFS_IN: Family = Family("session.handoffs-in");
@@ -38,6 +41,9 @@ struct EntryRow {
     phase: PhaseRow,
     #[n(7)]
     until_ms: u64,
+    /// The digest of the origin of a stranger. Rows from before that was noted have none.
+    #[n(8)]
+    origin: Option<ByteVec>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -62,6 +68,10 @@ pub(super) fn put_entry(batch: &mut Batch, key: (&str, &HandoffId), entry: &Entr
         Phase::Begun => (PhaseRow::Begun, 0),
         Phase::Ended => (PhaseRow::Ended, 0),
     };
+    let origin = match entry.acquaintance {
+        Acquaintance::Known => None,
+        Acquaintance::Stranger(origin) => Some(origin.to_vec().into()),
+    };
     let row = EntryRow {
         digest: entry.digest,
         sender: entry.sender.to_string(),
@@ -71,6 +81,7 @@ pub(super) fn put_entry(batch: &mut Batch, key: (&str, &HandoffId), entry: &Entr
         acceptances: entry.acceptances,
         phase,
         until_ms,
+        origin,
     };
     batch.put(HANDOFFS_IN, entry_key(key), minicbor::to_vec(&row).expect("writing to a vector cannot fail"));
 }
@@ -92,9 +103,14 @@ pub(super) fn read_entry(key: &[u8], value: &[u8]) -> Option<(String, HandoffId,
         PhaseRow::Begun => Phase::Begun,
         PhaseRow::Ended => Phase::Ended,
     };
+    let acquaintance = match row.origin {
+        None => Acquaintance::Known,
+        Some(origin) => Acquaintance::Stranger(origin.as_slice().try_into().ok()?),
+    };
     let entry = Entry {
         digest: row.digest,
         sender: row.sender.parse().ok()?,
+        acquaintance,
         sender_task: row.sender_task,
         task: row.task,
         not_after_ms: row.not_after_ms,
@@ -108,7 +124,7 @@ pub(super) fn read_entry(key: &[u8], value: &[u8]) -> Option<(String, HandoffId,
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutRow {
     /// The handoff, as it was signed here.
-    pub signed: Authored<Handoff>,
+    pub signed: Arc<Authored<Handoff>>,
     /// How far its sender is.
     pub stage: Stage,
     /// The node that accepted it last: only that one can refuse a commit.
@@ -119,9 +135,9 @@ pub(super) struct OutRow {
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-struct StoredOut {
-    #[cbor(n(0), with = "minicbor::bytes")]
-    handoff: Vec<u8>,
+struct StoredOut<'b> {
+    #[cbor(b(0), with = "minicbor::bytes")]
+    handoff: &'b [u8],
     #[n(1)]
     stage: StageRow,
     #[n(2)]
@@ -130,8 +146,8 @@ struct StoredOut {
     acceptance: u64,
     #[n(4)]
     host: PublicKey,
-    #[cbor(n(5), with = "minicbor::bytes")]
-    answer: Vec<u8>,
+    #[cbor(b(5), with = "minicbor::bytes")]
+    answer: &'b [u8],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -165,10 +181,12 @@ impl OutRow {
             Stage::Ended(End::Given { task }) => (StageRow::Given, task.clone(), 0),
             Stage::Offering { .. } | Stage::Accepted { .. } | Stage::Ended(_) => return,
         };
-        let handoff = self.signed.bytes.clone();
-        let row = StoredOut { handoff, stage, task, acceptance, host: self.host, answer: self.answer.clone() };
-        let key = self.signed.body.task_id.as_bytes();
-        batch.put(HANDOFFS_OUT, key, minicbor::to_vec(&row).expect("writing to a vector cannot fail"));
+        let (handoff, answer) = (self.signed.bytes.as_slice(), self.answer.as_slice());
+        let row = StoredOut { handoff, stage, task, acceptance, host: self.host, answer };
+        // Beside these a task and three numbers.
+        let mut bytes = Vec::with_capacity(handoff.len() + answer.len() + ENTRY_BYTES_MAX);
+        minicbor::encode(&row, &mut bytes).expect("writing to a vector cannot fail");
+        batch.put(HANDOFFS_OUT, self.signed.body.task_id.as_bytes(), bytes);
     }
 
     /// Reads it.
@@ -177,14 +195,14 @@ impl OutRow {
     /// [`OutRowError`].
     pub fn read(value: &[u8], network: &str) -> Result<OutRow, OutRowError> {
         cbor::check(value, OUT_BYTES_MAX).map_err(|_| OutRowError::Row)?;
-        let row: StoredOut = minicbor::decode(value).map_err(|_| OutRowError::Row)?;
+        let row: StoredOut<'_> = minicbor::decode(value).map_err(|_| OutRowError::Row)?;
         let stage = match row.stage {
             StageRow::Committing => Stage::Committing { task: row.task, acceptance: row.acceptance, tries: 0 },
             StageRow::Renewing => Stage::Renewing { tries: 0 },
             StageRow::Given => Stage::Ended(End::Given { task: row.task }),
         };
-        let signed = object::open::<Handoff>(&row.handoff, network, "")?;
-        Ok(OutRow { signed, stage, host: row.host, answer: row.answer })
+        let signed = Arc::new(object::open::<Handoff>(row.handoff, network, "")?);
+        Ok(OutRow { signed, stage, host: row.host, answer: row.answer.to_vec() })
     }
 }
 
@@ -204,11 +222,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_recipient_knows_is_read_as_it_was_written_and_damage_is_none() {
-        for phase in [Phase::Accepted { until_ms: 7 }, Phase::Begun, Phase::Ended] {
+        let stranger = Acquaintance::Stranger([4; 32]);
+        for (phase, acquaintance) in
+            [(Phase::Accepted { until_ms: 7 }, Acquaintance::Known), (Phase::Begun, stranger), (Phase::Ended, stranger)]
+        {
             let store = MemoryStore::new(&[HANDOFFS_IN]);
             let entry = Entry {
                 digest: [3; 32],
                 sender: agent("clerk"),
+                acquaintance,
                 sender_task: "t-1".to_owned(),
                 task: "t-2".to_owned(),
                 not_after_ms: 9,
@@ -234,7 +256,7 @@ mod tests {
     async fn work_that_was_given_away_is_read_as_it_was_written_and_no_other_work_is() {
         let key = SecretKey::from_seed(&[1; 32]);
         let body = Handoff::new(ID, "t-1", (agent("clerk"), agent("auditor")), 1, 2);
-        let signed = object::sign(body, NETWORK, "", &key).expect("a good shape");
+        let signed = Arc::new(object::sign(body, NETWORK, "", &key).expect("a good shape"));
         let of = |stage| OutRow { signed: signed.clone(), stage, host: key.public(), answer: b"answer".to_vec() };
         let task = || "t-2".to_owned();
         for stage in [

@@ -7,7 +7,7 @@ use althing_store::{Batch, Durability, Range, ReadError, Store, WriteError};
 
 use super::rows::{self, HANDOFFS_IN, HANDOFFS_OUT};
 use super::way::HandoffWay;
-use crate::machine::handoff::{Entry, HandoffId, Phase, Recipient};
+use crate::machine::handoff::{Entry, HandoffId, KeptHandoffs, Phase, Recipient};
 
 /// Rows that are read at once.
 const PAGE: usize = 256;
@@ -17,6 +17,8 @@ pub(crate) struct Handoffs {
     pub(super) store: Arc<dyn Store>,
     /// What its agents were offered, by their names. Held while an offer or a commit is decided and written.
     pub(super) recipients: tokio::sync::Mutex<BTreeMap<String, Recipient>>,
+    /// What its agents accepted and has not begun.
+    kept: Mutex<KeptHandoffs>,
     /// The tasks whose work is given away and has no result yet.
     given: Mutex<BTreeSet<String>>,
     /// The tasks whose work is being offered.
@@ -38,8 +40,8 @@ impl Handoffs {
                 None => break,
             }
         }
-        let (recipients, offers, way) = Default::default();
-        Ok(Handoffs { store, recipients, given: Mutex::new(given), offers, way })
+        let (recipients, kept, offers, way) = Default::default();
+        Ok(Handoffs { store, recipients, kept, given: Mutex::new(given), offers, way })
     }
 
     /// Reads what agents were offered. A task is on disk before the row that says that it began: whether `has` it decides.
@@ -118,6 +120,10 @@ impl Handoffs {
     pub(super) fn begin_offer(self: &Arc<Handoffs>, task: &str) -> Option<OfferClaim> {
         let is_new = self.offers().insert(task.to_owned());
         is_new.then(|| OfferClaim { handoffs: self.clone(), task: task.to_owned() })
+    }
+
+    pub(super) fn kept(&self) -> MutexGuard<'_, KeptHandoffs> {
+        self.kept.lock().expect("no holder of the kept handoffs panics")
     }
 
     pub(super) fn given(&self) -> MutexGuard<'_, BTreeSet<String>> {

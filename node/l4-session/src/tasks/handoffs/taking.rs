@@ -4,19 +4,25 @@ use std::sync::Arc;
 
 use a2a::SendMessageResponse;
 use althing_call::{CallMetadata, Consent, OperationError, Principal, Reply};
-use althing_communication::Caller;
+use althing_communication::{Caller, TrustLevel};
 use althing_execution::{WorkTerms, work_terms};
 use althing_protocol::object::{self, Authored, Handoff, HandoffAnswer, HandoffReason, HandoffVerdict};
 use althing_protocol::{AgentId, Attributes, Digest, Label};
 use althing_store::{Batch, Durability};
+use althing_td::{HandoffFile, HandoffSignature};
 
 use super::rows;
 use super::service::HandoffService;
 use super::state::Handoffs;
-use super::wire::{self, Offer};
-use crate::machine::handoff::{Commit, CommitError, HandoffId, Recipient, Rejection, Room, Terms};
+use super::wire::{self, Offer, SignedHandoff};
+use crate::machine::answers::payer_of;
+use crate::machine::handoff::{
+    Acquaintance, Commit, CommitError, HandoffId, KeptHandoff, Recipient, Rejection, Room, Terms, signed_by,
+};
 use crate::machine::record::{Record, Scope};
-use crate::tasks::accept::{Accepted, Start};
+use crate::machine::shares::ShareOwner;
+use crate::tasks::accept::Start;
+use crate::tasks::duplicates::Accepted;
 use crate::tasks::live::LiveTask;
 use crate::tasks::replies::sent;
 use crate::tasks::runner::{HostedAgent, TaskRunner, internal};
@@ -49,34 +55,47 @@ impl HandoffService {
         call: &CallMetadata,
         consent: Option<Consent>,
     ) -> Result<Reply, OperationError> {
-        let offer = wire::read(&request.message)?;
+        let Offer { id, file, commit } = wire::read(&request.message)?;
+        drop(request);
         let gone = || OperationError::busy(format!("{} is being started, or stopped; offer it again", agent.name()));
         let terms = work_terms(self.runner.host(), &agent.agent).ok_or_else(gone)?;
         let arrival = Arrival { runner: &self.runner, agent, caller, scope, call, terms };
-        let Some(bytes) = offer.file.envelope() else {
-            let why = Rejection::BadSignature("nobody has signed the handoff".to_owned());
-            return arrival.say(&offer, offer.file.handoff.document(), rejected(why));
+        let Document { digest, opened } = match (file, &commit) {
+            (Some(file), commit) => arrival.opened(file, commit.is_some()),
+            (None, Some(commit)) => arrival.kept(&id, commit)?,
+            (None, None) => return Err(OperationError::invalid_params("the message brings no handoff")),
         };
-        let digest = althing_protocol::digest(&bytes);
+        let opened = match (opened, &commit) {
+            (_, Some(commit)) if !commit.is_of(&digest) => {
+                return arrival.say(&id, digest, refused(CommitError::NotAccepted), false);
+            }
+            (Ok(opened), _) => opened,
+            (Err(why), _) => return arrival.say(&id, digest, rejected(why), false),
+        };
         let handoffs: &Handoffs = self.runner.store().handoffs();
         let mut recipients = handoffs.recipients.lock().await;
         let recipient = recipients.entry(agent.name().to_owned()).or_default();
         arrival.sweep(handoffs, recipient).await;
-        match &offer.commit {
+        match commit {
             None => {
-                let verdict = arrival.offered(&offer, &bytes, (handoffs, recipient)).await?;
-                arrival.say(&offer, digest, verdict)
+                let verdict = arrival.offered((&*opened, digest), (handoffs, recipient)).await?;
+                let is_kept = arrival.keep(KeptHandoff { signed: opened, digest }, &verdict);
+                arrival.say(&id, digest, verdict, is_kept)
             }
-            Some(commit) if !commit.is_of(&digest) => arrival.say(&offer, digest, refused(CommitError::NotAccepted)),
-            Some(commit) => match arrival.opened(&bytes) {
-                Ok(opened) => {
-                    let (of, acceptance) = ((handoffs, recipient), commit.acceptance);
-                    arrival.committed(&offer, &opened, acceptance, of, consent).await
-                }
-                Err(why) => arrival.say(&offer, digest, rejected(why)),
-            },
+            Some(commit) => {
+                let (of, acceptance) = ((handoffs, recipient), commit.acceptance);
+                arrival.committed((&*opened, digest), acceptance, of, consent).await
+            }
         }
     }
+}
+
+/// A handoff that came, or that an earlier message brought.
+struct Document {
+    /// Of its signed bytes; what people would sign off of one that nobody signed.
+    digest: Digest,
+    /// The handoff, if it is signed by the node that calls, for an agent for which that speaks.
+    opened: Result<Arc<Authored<Handoff>>, Rejection>,
 }
 
 impl Arrival<'_> {
@@ -115,6 +134,7 @@ impl Arrival<'_> {
             network: &self.runner.signer().network,
             agent: self.agent.id(),
             signer: self.caller.node,
+            acquaintance: self.acquaintance(),
             label: self.call.attributes.label,
             clearance: *clearance,
             tools,
@@ -126,6 +146,17 @@ impl Arrival<'_> {
         }
     }
 
+    /// How well this node knows who calls.
+    fn acquaintance(&self) -> Acquaintance {
+        let stranger = |owner: ShareOwner| Acquaintance::Stranger(payer_of(&owner));
+        match self.call.holder {
+            _ if self.runner.is_own(self.scope) => Acquaintance::Known,
+            Some(holder) if holder.trust != TrustLevel::Stranger => Acquaintance::Known,
+            Some(holder) => stranger(ShareOwner::Crowd(holder.quota_group())),
+            None => stranger(ShareOwner::Scope(self.scope)),
+        }
+    }
+
     fn room(&self) -> Room {
         let running = self.runner.live().by_agent().get(self.agent.name()).copied().unwrap_or_default();
         match self.runner.host().turns_max(&self.agent.agent) {
@@ -134,20 +165,67 @@ impl Arrival<'_> {
         }
     }
 
+    /// What a message brings, verified. What is committed is not verified once more while it is kept.
+    fn opened(&self, file: HandoffFile, is_commit: bool) -> Document {
+        let HandoffFile { handoff, signature } = file;
+        let Some(HandoffSignature { signer, value, .. }) = signature else {
+            let why = Rejection::BadSignature("nobody has signed the handoff".to_owned());
+            return Document { digest: handoff.document(), opened: Err(why) };
+        };
+        let bytes = handoff.envelope(&signer, &value);
+        let digest = althing_protocol::digest(&bytes);
+        if !self.is_from(&handoff.sender.agent) {
+            return Document { digest, opened: Err(self.not_from(&handoff.sender.agent)) };
+        }
+        let known = self.find_kept(&handoff.handoff_id).filter(|kept| is_commit && kept.digest == digest);
+        let opened = match known {
+            Some(KeptHandoff { signed, .. }) if signed.signer == self.caller.node => Ok(signed),
+            _ => {
+                let opened = handoff.verified(bytes, &self.runner.signer().network);
+                signed_by(opened, self.caller.node).map(Arc::new)
+            }
+        };
+        Document { digest, opened }
+    }
+
+    /// The handoff that a commit means which does not bring it.
+    ///
+    /// # Errors
+    /// `InvalidParams`: it is not kept, and the commit has to bring it.
+    fn kept(&self, id: &HandoffId, commit: &wire::Commit) -> Result<Document, OperationError> {
+        let kept = self.find_kept(id).filter(|kept| commit.is_of(&kept.digest));
+        let Some(KeptHandoff { signed, digest }) = kept else {
+            let why = "the commit brings no handoff, and what it means is not kept here: send both";
+            return Err(OperationError::invalid_params(why));
+        };
+        let sender = &signed.body.sender.agent;
+        let is_same = signed.signer == self.caller.node && self.is_from(sender);
+        let opened = if is_same { Ok(signed) } else { Err(self.not_from(sender)) };
+        Ok(Document { digest, opened })
+    }
+
+    fn find_kept(&self, id: &HandoffId) -> Option<KeptHandoff> {
+        self.runner.store().handoffs().kept().get((self.agent.name(), id), self.runner.now_ms())
+    }
+
+    /// Keeps what was accepted until it begins; false if a commit has to bring it again. Strangers' is not kept: they could fill
+    /// the room.
+    fn keep(&self, handoff: KeptHandoff, verdict: &HandoffVerdict) -> bool {
+        let HandoffVerdict::Accepted { until_ms, .. } = verdict else { return false };
+        let (id, now_ms) = (handoff.signed.body.handoff_id, self.runner.now_ms());
+        self.acquaintance() == Acquaintance::Known
+            && self.runner.store().handoffs().kept().keep((self.agent.name(), &id), handoff, *until_ms, now_ms)
+    }
+
     /// Decides on an offer; what is accepted is on disk then.
     async fn offered(
         &self,
-        offer: &Offer,
-        bytes: &[u8],
+        (opened, digest): (&Authored<Handoff>, Digest),
         (handoffs, recipient): (&Handoffs, &mut Recipient),
     ) -> Result<HandoffVerdict, OperationError> {
-        let handoff = &offer.file.handoff;
-        if !self.is_from(&handoff.sender.agent) {
-            return Ok(rejected(self.not_from(&handoff.sender.agent)));
-        }
-        let id = handoff.handoff_id;
+        let id = opened.body.handoff_id;
         let before = recipient.entry(&id).cloned();
-        let answer = recipient.offer(bytes, &self.runner.new_id(), &self.terms());
+        let answer = recipient.offer_opened((opened, digest), &self.runner.new_id(), &self.terms());
         if let Some(entry) = recipient.entry(&id).filter(|entry| before.as_ref() != Some(*entry)) {
             let written = handoffs.write_entry((self.agent.name(), &id), entry, Durability::Synced).await;
             if let Err(error) = written {
@@ -163,36 +241,24 @@ impl Arrival<'_> {
         Rejection::BadSignature(format!("{node} offers it, and does not speak for {sender}, whose work it is"))
     }
 
-    /// The handoff in these bytes, if it is signed by the node that calls, for an agent for which that speaks.
-    fn opened(&self, bytes: &[u8]) -> Result<Authored<Handoff>, Rejection> {
-        let opened = object::open::<Handoff>(bytes, &self.runner.signer().network, "");
-        let opened = opened.map_err(|error| Rejection::BadSignature(error.to_string()))?;
-        let sender = &opened.body.sender.agent;
-        if opened.signer != self.caller.node || !self.is_from(sender) {
-            return Err(self.not_from(sender));
-        }
-        Ok(opened)
-    }
-
     /// Begins the work that was accepted, or answers with the task that it has become.
     async fn committed(
         &self,
-        offer: &Offer,
-        opened: &Authored<Handoff>,
+        (opened, digest): (&Authored<Handoff>, Digest),
         acceptance: u64,
         (handoffs, recipient): (&Handoffs, &mut Recipient),
         consent: Option<Consent>,
     ) -> Result<Reply, OperationError> {
-        let (id, digest) = (opened.body.handoff_id, opened.digest());
+        let id = opened.body.handoff_id;
         let before = recipient.entry(&id).cloned();
         let record = match recipient.commit(&id, &digest, acceptance, self.runner.now_ms()) {
-            Err(error) => return self.say(offer, digest, refused(error)),
+            Err(error) => return self.say(&id, digest, refused(error), false),
             Ok(Commit::Began(task)) => match self.runner.read(self.agent, self.scope, &task) {
                 Ok(record) => record,
                 // It is forgotten by now.
-                Err(_) => return self.say(offer, digest, HandoffVerdict::AlreadyDone { task }),
+                Err(_) => return self.say(&id, digest, HandoffVerdict::AlreadyDone { task }, false),
             },
-            Ok(Commit::Begin(task)) => match self.begin(opened, task, consent).await {
+            Ok(Commit::Begin(task)) => match self.begin((opened, &digest), task, consent).await {
                 Ok(record) => record,
                 Err(error) => {
                     recipient.put_back(id, before);
@@ -200,6 +266,7 @@ impl Arrival<'_> {
                 }
             },
         };
+        handoffs.kept().forget((self.agent.name(), &id));
         // The task is on disk: if this is lost, it says that the work has begun.
         if let Some(entry) = recipient.entry(&id)
             && let Err(error) = handoffs.write_entry((self.agent.name(), &id), entry, Durability::Buffered).await
@@ -213,13 +280,14 @@ impl Arrival<'_> {
     /// Begins the task of a handoff. It is on disk then.
     async fn begin(
         &self,
-        opened: &Authored<Handoff>,
+        (signed, digest): (&Authored<Handoff>, &Digest),
         task: String,
         consent: Option<Consent>,
     ) -> Result<Record, OperationError> {
-        let message = wire::material(opened, &self.runner.signer().network);
+        let network = &*self.runner.signer().network;
+        let message = wire::material(SignedHandoff { signed, digest, network });
         let request = a2a::SendMessageRequest { message, configuration: None, metadata: None, tenant: None };
-        let call = CallMetadata { attributes: self.attributes(&opened.body), ..self.call.clone() };
+        let call = CallMetadata { attributes: self.attributes(&signed.body), ..self.call.clone() };
         let start = Start { waits: false, consent, id: Some(task) };
         let shown = |live: &Arc<LiveTask>| {
             live.keep_alive();
@@ -239,15 +307,20 @@ impl Arrival<'_> {
         Attributes { label: Label::of_both(said.label, Some(Label { level, trusted: false })), ..said }
     }
 
-    /// The signed answer.
-    fn say(&self, offer: &Offer, digest: Digest, verdict: HandoffVerdict) -> Result<Reply, OperationError> {
-        let (runner, signer) = (self.runner, self.runner.signer());
-        let (id, word) = (&offer.file.handoff.handoff_id, verdict.word());
+    /// The signed answer, with whether the handoff is kept until it begins.
+    fn say(
+        &self,
+        id: &HandoffId,
+        digest: Digest,
+        verdict: HandoffVerdict,
+        is_kept: bool,
+    ) -> Result<Reply, OperationError> {
+        let (runner, signer, word) = (self.runner, self.runner.signer(), verdict.word());
         let answer = HandoffAnswer::new(digest, self.agent.id().clone(), runner.now_ms(), verdict);
         let signed = object::sign(answer, &signer.network, "", &signer.key);
         let signed = signed.map_err(|error| OperationError::internal(error.to_string()))?;
         tracing::info!(agent = self.agent.name(), handoff = wire::id_text(id), answer = word, "a handoff is answered");
-        Reply::json(&SendMessageResponse::Message(wire::answer(&signed, id, runner.new_id())))
+        Reply::json(&SendMessageResponse::Message(wire::answer(&signed, id, runner.new_id(), is_kept)))
     }
 }
 

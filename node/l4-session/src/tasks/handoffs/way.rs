@@ -1,6 +1,6 @@
 //! The way to agents that take work: a port.
 
-use althing_call::{Operation, OperationError, Reply};
+use althing_call::{OperationError, OperationRequest, Reply};
 use althing_protocol::{AgentId, AnswerAttributes, Label, PublicKey};
 use futures::future::BoxFuture;
 
@@ -12,9 +12,7 @@ pub struct HandoffCall {
     /// Who takes it.
     pub to: AgentId,
     /// What is asked of it.
-    pub operation: Operation,
-    /// The operation's parameters as JSON.
-    pub params: Vec<u8>,
+    pub request: OperationRequest,
     /// The label of what is sent.
     pub label: Option<Label>,
     /// Where the label of what is answered is added to.

@@ -1,5 +1,6 @@
 //! The node ends at each write, and starts again on what is on its disk.
 
+mod ahead;
 mod cancelled;
 mod doubts;
 mod parked;
@@ -80,8 +81,8 @@ impl Agent for Worker {
             for (number, effect) in STEPS.into_iter().enumerate() {
                 let arguments = if number < other { json!({ "step": number }) } else { json!({ "other": number }) };
                 let gate = parked::gate(self.world, number);
-                let step =
-                    Step { kind: CallKind::Tool, name: "count/add", arguments: &arguments, effect, callee: None, gate };
+                let (kind, name) = (CallKind::Tool, "count/add");
+                let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate, meanwhile: None };
                 let outcome = match journal.step(step).await? {
                     NextStep::Replayed(outcome) => outcome,
                     NextStep::Denied(denied) => StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None },

@@ -86,6 +86,28 @@ async fn a_task_that_cannot_be_read_is_set_aside_and_the_others_are_there() {
     assert!(tasks.read("d").expect("there is none").is_none());
 }
 
+#[tokio::test]
+async fn a_task_has_another_change_once_it_is_written_again_or_noted_as_failed() {
+    let (store, mut task) = (store(), record("t", vec![Part::text("hi")]));
+    let tasks = open(&store).await;
+    assert_eq!(tasks.change("t"), None, "it is not there");
+    let write = async |task: &Record| {
+        tasks.write(Encoded::of(task).expect("it can be stored")).await.expect("written");
+        tasks.change("t").expect("it is there")
+    };
+    let first = write(&task).await;
+    tasks.write(Encoded::of(&record("u", Vec::new())).expect("it can be stored")).await.expect("written");
+    assert_eq!(tasks.change("t"), Some(first), "it was another one");
+    task.remembered = Some("more".to_owned());
+    let second = write(&task).await;
+    tasks.note_failures(&["t".to_owned()], NotedFailure::Unreadable, NOW_MS + 2).await;
+    let third = tasks.change("t").expect("it is there");
+    tasks.note_wait("t", Some(1)).await;
+    let all = [Some(first), Some(second), Some(third), tasks.change("t")];
+    let distinct: std::collections::BTreeSet<Option<u64>> = all.into_iter().collect();
+    assert_eq!(distinct.len(), 4, "{all:?}");
+}
+
 /// A disk at its reserve: what is there can be read, nothing can be written.
 struct Full(Arc<MemoryStore>);
 

@@ -243,6 +243,7 @@ fn loaded() -> Group {
             dependencies: Vec::new(),
             resources: Vec::new(),
             label: None,
+            channel: None,
         };
         let member = node(if number == 5 { 2 } else { 1 });
         let assign = Assign { task: submit.task, member, attempt: 1 };

@@ -3,7 +3,7 @@
 use althing_protocol::group::{Author, Batch, Command, Outline};
 use althing_protocol::{PublicKey, PublisherId};
 
-use super::Group;
+use super::{Group, comparison};
 use crate::machine::outcome::Refusal;
 
 /// Whether a batch is worth verifying, by what it says of itself: a stranger brings what makes it a member, and nothing
@@ -20,6 +20,27 @@ pub fn sift(group: &Group, outline: &Outline) -> Result<(), Refusal> {
 /// # Errors
 /// Why not.
 pub fn check(group: &Group, batch: &Batch, signer: PublicKey) -> Result<(), Refusal> {
+    check_known(group, &batch.commands)?;
+    check_signed(group, batch, signer)
+}
+
+/// Whether commands belong to the rules by which the group executes its log. A member that knows no others cannot read a batch
+/// with later ones, so that nobody executes one.
+///
+/// # Errors
+/// They belong to later rules: which, and what is to be done.
+pub fn check_known(group: &Group, commands: &[Command]) -> Result<(), Refusal> {
+    let (used, needed) = (comparison::rules(group), commands.iter().map(Command::rules).max());
+    match needed.filter(|needed| *needed > used) {
+        None => Ok(()),
+        Some(needed) => Err(Refusal::Invalid(format!(
+            "they belong to version {needed} of the rules, and the group uses version {used} until each of its members says that \
+             it knows a later one; update the nodes of those that do not"
+        ))),
+    }
+}
+
+fn check_signed(group: &Group, batch: &Batch, signer: PublicKey) -> Result<(), Refusal> {
     let alone = |command: &Command| matches!(command, Command::Found(_) | Command::Join(_));
     let introduces = batch.commands.iter().any(alone);
     if introduces && batch.commands.len() != 1 {

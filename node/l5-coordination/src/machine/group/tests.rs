@@ -60,6 +60,11 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::founded(None)
+    }
+
+    /// A group whose founding says which rules its node knows.
+    fn founded(rules: Option<u32>) -> World {
         let owners = [Owner::new(10), Owner::new(20), Owner::new(30)];
         let founder = key(1);
         let ids = owners.iter().map(Owner::id);
@@ -71,6 +76,7 @@ impl World {
             logs: world.owners.iter().map(Owner::events).collect(),
             owner: world.owners[0].proof(&world.founder),
             addresses: Vec::new(),
+            rules,
         };
         let founder = world.founder.clone();
         assert_eq!(world.one(&founder, Command::Found(Box::new(founding))), Ok(Some(1)));
@@ -147,6 +153,7 @@ fn only_the_charter_that_names_the_group_founds_it() {
         logs: world.owners.iter().map(Owner::events).collect(),
         owner: world.owners[0].proof(&world.founder),
         addresses: Vec::new(),
+        rules: None,
     };
     let author = Author::Node(world.founder.public());
     let batch = Batch::new(0, author, 1, 1, vec![Command::Found(Box::new(founding))]);

@@ -326,7 +326,8 @@ impl WorkItem {
     /// Bytes of what its submitter and its members wrote: input, result, names.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let names = self.submit.resources.iter().chain(&self.submit.needs.labels).map(String::len).sum::<usize>();
+        let names = self.submit.resources.iter().chain(&self.submit.needs.labels).chain(&self.submit.channel);
+        let names = names.map(String::len).sum::<usize>();
         let key = self.submit.key.as_ref().map_or(0, |key| key.len());
         names + key + content_bytes(&self.submit.input) + self.result.as_ref().map_or(0, content_bytes)
     }

@@ -143,6 +143,7 @@ mod tests {
             dependencies: Vec::new(),
             resources: Vec::new(),
             label: None,
+            channel: None,
         };
         let owner = PublisherId::from_digest([1; 32]);
         let mut task = WorkItem::new(&submit, Author::Publisher(owner), owner, number, 1);

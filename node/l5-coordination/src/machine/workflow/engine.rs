@@ -103,6 +103,7 @@ impl Engine<'_> {
                 resources: Vec::new(),
                 // Which results a step reads cannot be told from what it makes of them: all count.
                 label: run.label,
+                channel: None,
             };
             let taken = self.work.submit_watched(run.author, run.owner, &submit, self.moment);
             let state = if taken.is_ok() { ItemState::Open } else { ItemState::Failed };

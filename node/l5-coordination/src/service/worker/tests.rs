@@ -26,6 +26,7 @@ fn group(task: WorkId) -> Group {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: Some("web".to_owned()),
     };
     execute(&mut group, &Command::Submit(Box::new(submit)));
     group
@@ -52,6 +53,7 @@ fn a_task_that_comes_back_under_a_new_token_is_begun_anew() {
     let first = assign(&mut group, task, 1);
     let taken = held(&group, here(), &BTreeMap::new());
     assert_eq!(begun(&taken), [(first, 1)]);
+    assert_eq!(taken.new[0].0.channel.as_deref(), Some("web"), "its worker is told how it came");
     assert!(held(&group, here(), &taken.tokens).new.is_empty(), "it is begun once");
     // It is lost and comes back before this node looks again.
     let claim = Claim { task, token: first };

@@ -19,7 +19,9 @@ impl Report {
     /// [`JUnitError`].
     pub fn junit(&self) -> Result<String, JUnitError> {
         let mut suite = TestSuite::new(self.agent.as_str());
-        suite.add_property(("version", self.version.as_str()));
+        if let Some(version) = &self.version {
+            suite.add_property(("version", version.as_str()));
+        }
         suite.add_property(("scorer", self.scorer.word()));
         for agreement in &self.agreements {
             suite.add_property((agreement.judge.as_str(), agreement.words().as_str()));
@@ -28,7 +30,7 @@ impl Report {
             suite.add_property(("elsewhere", "true"));
         }
         for case in &self.cases {
-            suite.add_test_case(test(case, &self.agent));
+            suite.add_test_case(test(case, self));
         }
         let mut document = Document::new("althing test");
         document.add_test_suite(suite);
@@ -36,7 +38,7 @@ impl Report {
     }
 }
 
-fn test(case: &CaseReport, agent: &str) -> TestCase {
+fn test(case: &CaseReport, report: &Report) -> TestCase {
     let status = match case.outcome() {
         Outcome::Pass => TestCaseStatus::success(),
         Outcome::Fail => refused(NonSuccessKind::Failure, case),
@@ -44,20 +46,27 @@ fn test(case: &CaseReport, agent: &str) -> TestCase {
     };
     let mut test = TestCase::new(case.id.as_str(), status);
     let taken_ms = case.runs.iter().map(|run| run.figures.duration_ms).fold(0, u64::saturating_add);
-    test.set_classname(agent).set_time(Duration::from_millis(taken_ms));
-    let runs: Vec<String> = case.runs.iter().zip(1_u32..).map(|(run, number)| figures(run, number)).collect();
+    test.set_classname(report.agent.as_str()).set_time(Duration::from_millis(taken_ms));
+    let told = |(run, number): (&CaseRun, u32)| figures(run, number, report.is_elsewhere);
+    let runs: Vec<String> = case.runs.iter().zip(1_u32..).map(told).collect();
     test.set_system_out(runs.join("\n"));
     test
 }
 
 /// How a run went, on a line.
-fn figures(run: &CaseRun, number: u32) -> String {
+fn figures(run: &CaseRun, number: u32, is_elsewhere: bool) -> String {
     let known = |figure: Option<String>| figure.unwrap_or_else(|| "not known".to_owned());
     let RunFigures { first_token_ms, tokens, cost, .. } = run.figures;
+    let tools = match run.tools.as_slice() {
+        // Which ones another node called is not seen, and none would say that it called none.
+        [] if is_elsewhere => "not known".to_owned(),
+        [] => "none".to_owned(),
+        tools => tools.join(", "),
+    };
     format!(
-        "run {number}: agent {}; tools {}; {tokens} tokens, in a second {}; first token after {}; cost {}",
+        "run {number}: agent {}; tools {tools}; tokens {}, in a second {}; first token after {}; cost {}",
         run.agent.as_deref().unwrap_or("none"),
-        if run.tools.is_empty() { "none".to_owned() } else { run.tools.join(", ") },
+        known(tokens.map(|tokens| tokens.to_string())),
         known(run.figures.tokens_per_second().map(|rate| format!("{rate:.1}"))),
         known(first_token_ms.map(|ms| format!("{ms} ms"))),
         known(cost.map(|micros| micros.to_string())),

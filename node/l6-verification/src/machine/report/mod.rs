@@ -44,17 +44,18 @@ pub struct RunFigures {
     pub duration_ms: u64,
     /// How long until the first words of the answer, milliseconds, where that was measured.
     pub first_token_ms: Option<u64>,
-    /// Tokens of prompts and answers.
-    pub tokens: u64,
+    /// Tokens of prompts and answers; none where that is not known, as of an agent of another node.
+    pub tokens: Option<u64>,
     /// What its models cost, millionths of their currency; none where that is not known.
     pub cost: Option<u64>,
 }
 
 impl RunFigures {
-    /// Tokens in a second; none for a run that took no time.
+    /// Tokens in a second; none for a run that took no time, or whose tokens are not known.
     #[must_use]
     pub fn tokens_per_second(&self) -> Option<f64> {
-        (self.duration_ms > 0).then(|| self.tokens as f64 * 1_000.0 / self.duration_ms as f64)
+        let tokens = self.tokens?;
+        (self.duration_ms > 0).then(|| tokens as f64 * 1_000.0 / self.duration_ms as f64)
     }
 }
 
@@ -92,8 +93,8 @@ pub struct Floor {
 pub struct Report {
     /// The agent, as its owner calls it.
     pub agent: String,
-    /// Its version, as its file has it.
-    pub version: String,
+    /// Its version, as its file has it; none of an agent of another node that told none.
+    pub version: Option<String>,
     /// How texts were compared.
     pub scorer: Scorer,
     /// In how many runs a case should be right.

@@ -35,7 +35,8 @@ impl Report {
         };
         let (k, outcome) = (self.k, self.outcome().word());
         let (hat, at) = (share(self.pass_hat(), self.pass_hat_interval), share(self.pass_at(), self.pass_at_interval));
-        done(writeln!(table, "\n{} {}: {outcome}; pass^{k} {hat}, pass@{k} {at}", excerpt(&self.agent), self.version));
+        let version = self.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        done(writeln!(table, "\n{}{version}: {outcome}; pass^{k} {hat}, pass@{k} {at}", excerpt(&self.agent)));
         for agreement in &self.agreements {
             done(writeln!(table, "{} {}", excerpt(&agreement.judge), agreement.words()));
         }
@@ -99,7 +100,7 @@ fn figures(case: &CaseReport, width: usize) -> String {
             &format!("{passed}/{decided}"),
             &milliseconds(mean(|run| Some(run.duration_ms))),
             &milliseconds(mean(|run| run.first_token_ms)),
-            &count(mean(|run| Some(run.tokens))),
+            &count(mean(|run| run.tokens)),
             &shown(rate.map(|rate| format!("{rate:.0}"))),
             &count(mean(|run| run.cost).filter(|_| is_known)),
         ],

@@ -99,7 +99,7 @@ fn report(verdicts: &[&[Verdict]]) -> Report {
         agent: Some("clerk".to_owned()),
         tools: names(&["a/x"]),
         judges: vec![JudgeWord { judge: "agents/judge".to_owned(), passed: Some(true) }],
-        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: 50, cost: Some(7) },
+        figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: Some(50), cost: Some(7) },
     };
     let cases = verdicts.iter().zip(1..).map(|(runs, number): (_, u32)| CaseReport {
         id: format!("case {number}"),
@@ -108,7 +108,7 @@ fn report(verdicts: &[&[Verdict]]) -> Report {
     });
     Report {
         agent: "clerk".to_owned(),
-        version: "1.0.0".to_owned(),
+        version: Some("1.0.0".to_owned()),
         scorer: Scorer::Includes,
         k: 2,
         cases: cases.collect(),
@@ -154,6 +154,20 @@ fn a_report_says_that_the_agent_runs_on_another_node() {
     assert!(!here.table().contains("another node") && there.table().contains("effects there are not seen here"));
     let xml = |report: &Report| report.junit().expect("it is written");
     assert!(!xml(&here).contains("elsewhere") && xml(&there).contains(r#"name="elsewhere" value="true""#));
+}
+
+#[test]
+fn what_is_not_known_of_an_agent_of_another_node_is_no_figure_and_no_version() {
+    let mut there = Report { is_elsewhere: true, version: None, ..report(&[&[Verdict::Pass]]) };
+    let run = &mut there.cases[0].runs[0];
+    (run.tools, run.judges) = (Vec::new(), Vec::new());
+    run.figures = RunFigures { duration_ms: 500, ..RunFigures::default() };
+    let (table, xml) = (there.table(), there.junit().expect("it is written"));
+    let cells: Vec<&str> = table.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(cells, ["case", "1", "pass", "1/1", "500", "ms", "-", "-", "-", "-"], "{table}");
+    assert!(table.contains("\nclerk: pass; "), "{table}");
+    assert!(xml.contains("tools not known; tokens not known, in a second not known;"), "{xml}");
+    assert!(!xml.contains(r#"name="version""#), "{xml}");
 }
 
 fn fail() -> Verdict {
@@ -222,10 +236,10 @@ fn a_report_is_a_table_and_xml() {
     let told = other.table();
     assert!(told.contains("  found shop; called a/x\n  called a/x\n"), "{told}");
     let cells: Vec<&str> = told.lines().nth(1).unwrap_or_default().split_whitespace().collect();
-    assert_eq!(cells, ["case", "1", "pass", "2/2", "250", "ms", "20", "ms", "25", "100", "-"], "{told}");
+    assert_eq!(cells, ["case", "1", "pass", "2/2", "250", "ms", "20", "ms", "50", "100", "-"], "{told}");
     let xml = report.junit().expect("it is written");
     assert!(xml.contains(r#"<testsuite name="clerk" tests="3" skipped="0" errors="1" failures="1">"#), "{xml}");
     assert!(xml.contains("run 2: called a/&lt;x&gt;"), "{xml}");
-    let line = "run 1: agent clerk; tools a/x; 50 tokens, in a second 100.0; first token after 20 ms; cost 7";
+    let line = "run 1: agent clerk; tools a/x; tokens 50, in a second 100.0; first token after 20 ms; cost 7";
     assert!(xml.contains(line), "{xml}");
 }

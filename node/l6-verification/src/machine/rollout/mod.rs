@@ -20,6 +20,7 @@ pub use run::{Change, Phase, Reason, Rollout};
 pub use split::{Call, Conversation};
 pub use trial::SignalTrials;
 pub use versions::{REVERSALS_MAX, Reversal, Route, Versions};
+pub use weights::Surplus;
 
 #[cfg(test)]
 mod tests;

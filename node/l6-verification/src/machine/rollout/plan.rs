@@ -45,7 +45,7 @@ pub enum Unit {
     /// All conversations of a caller.
     #[n(1)]
     Caller,
-    /// All of a channel; calls without a channel stay with stable until the end.
+    /// All of a channel; of what has none, all of a group, and what is no work of a group as [`Unit::Call`].
     #[n(2)]
     Channel,
     /// All of a group; calls without a group stay with stable until the end.

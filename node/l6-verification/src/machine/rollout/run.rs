@@ -10,7 +10,7 @@ use super::outcome::{Breach, Outcome, Side, Signal, Ticket};
 use super::plan::Plan;
 use super::split::{Call, Share, Split};
 use super::trial::{SignalTrials, shares};
-use super::weights::{Weights, Witnesses};
+use super::weights::{Surplus, Weights, Witnesses};
 use crate::machine::evidence::{Tally, fisher};
 
 /// So many outcomes may be forgotten when the node ends between two rows; that ones are missing proves nothing wrong.
@@ -141,6 +141,10 @@ pub(super) struct Counts {
     /// Whose calls of the new version went badly; none before the first.
     #[n(10)]
     pub witnesses: Option<Witnesses>,
+    /// Calls that are no evidence, since others of their origin or conversation are enough: of stable, and of the new version; none
+    /// before the first.
+    #[n(11)]
+    pub surplus: Option<[Surplus; 2]>,
 }
 
 /// A new version on its way to all calls, or back.
@@ -234,6 +238,12 @@ impl Rollout {
     #[must_use]
     pub fn cases(&self) -> Option<[Tally; 2]> {
         self.counts.cases
+    }
+
+    /// Calls that were left out of the evidence at all steps by now: of stable, and of the new version.
+    #[must_use]
+    pub fn surplus(&self) -> [Surplus; 2] {
+        self.counts.surplus.unwrap_or_default()
     }
 
     /// How many calls of the new version may have changed something, by the names of their tools.
@@ -337,7 +347,13 @@ impl Rollout {
     /// Whether a call is counted: not where others of its origin or conversation are as much of this stage as one may be.
     fn has_weight(&mut self, ticket: Ticket) -> bool {
         let stable_per_new = self.plan.stable_per_new(self.stage);
-        self.counts.weights.get_or_insert_default().take(ticket.side, ticket.bins, stable_per_new)
+        let taken = self.counts.weights.get_or_insert_default().take(ticket.side, ticket.bins, stable_per_new);
+        if let Err(bound) = taken {
+            let [stable, new] = self.counts.surplus.get_or_insert_default();
+            let of_version = if ticket.side == Side::Stable { stable } else { new };
+            of_version.add(bound);
+        }
+        taken.is_ok()
     }
 
     /// The reason to go back that the evidence gives; none as long as it is that of one stranger.

@@ -32,7 +32,7 @@ pub struct Call<'a> {
     /// Whose calls are weighed together with it: the owner of the caller. None of a call of the agent's own owner, who may decide
     /// alone.
     pub origin: Option<&'a str>,
-    /// The channel, if it came by one.
+    /// The channel of its group, if it came by one: a name that no channel of another group has.
     pub channel: Option<&'a str>,
     /// The group, if it is for one.
     pub group: Option<&'a str>,
@@ -46,12 +46,18 @@ impl Call<'_> {
         self.conversation.and_then(|conversation| conversation.began_ms)
     }
 
-    fn unit(&self, by: Unit) -> Option<&str> {
+    /// With what it has one version, and what that is.
+    fn unit(&self, by: Unit) -> Option<(Unit, &str)> {
+        let conversation = || (Unit::Call, self.conversation.map_or(self.task, |conversation| conversation.id));
+        let group = self.group.map(|group| (Unit::Group, group));
         match by {
-            Unit::Call => Some(self.conversation.map_or(self.task, |conversation| conversation.id)),
-            Unit::Caller => self.caller,
-            Unit::Channel => self.channel,
-            Unit::Group => self.group,
+            Unit::Call => Some(conversation()),
+            Unit::Caller => self.caller.map(|caller| (Unit::Caller, caller)),
+            Unit::Channel => {
+                let channel = self.channel.map(|channel| (Unit::Channel, channel));
+                Some(channel.or(group).unwrap_or_else(conversation))
+            }
+            Unit::Group => group,
         }
     }
 }
@@ -141,11 +147,11 @@ impl Split {
         bin
     }
 
-    fn bucket(&self, unit: &str) -> u64 {
+    fn bucket(&self, (kind, unit): (Unit, &str)) -> u64 {
         let mut bytes = b"althing rollout".to_vec();
         bytes.extend(self.to);
         // What several nodes have a part in they draw alike, whatever each of them decided before.
-        if matches!(self.by, Unit::Call | Unit::Caller) {
+        if matches!(kind, Unit::Call | Unit::Caller) {
             bytes.extend(self.number.to_be_bytes());
             bytes.extend(self.salt.map(u64::to_be_bytes).into_iter().flatten());
         }

@@ -65,6 +65,36 @@ impl BinCounts {
     }
 }
 
+/// Of what a step has as many calls as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ShareLimit {
+    Origin,
+    Conversation,
+}
+
+/// Calls of one version that are no evidence, by what there was too much of at their steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Surplus {
+    /// Of their origins.
+    #[n(0)]
+    pub of_origins: u64,
+    /// Of their conversations.
+    #[n(1)]
+    pub of_conversations: u64,
+}
+
+impl Surplus {
+    /// One more is left out.
+    pub(super) fn add(&mut self, limit: ShareLimit) {
+        let calls = match limit {
+            ShareLimit::Origin => &mut self.of_origins,
+            ShareLimit::Conversation => &mut self.of_conversations,
+        };
+        *calls = calls.saturating_add(1);
+    }
+}
+
 /// What was counted at one step, by origins and by conversations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -76,20 +106,24 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Takes a call, where its origin and its conversation are not too much of the evidence already; there are so many calls of
-    /// stable for each of the new version.
-    pub fn take(&mut self, side: Side, bins: Bins, stable_per_new: u64) -> bool {
+    /// Takes a call; there are so many calls of stable for each of the new version.
+    ///
+    /// # Errors
+    /// [`ShareLimit`]: its origin or its conversation is as much of the evidence already as it may be.
+    pub fn take(&mut self, side: Side, bins: Bins, stable_per_new: u64) -> Result<(), ShareLimit> {
         let least = match side {
             Side::Stable => LEAST.saturating_mul(stable_per_new),
             Side::New => LEAST,
         };
-        let has_room = self.origins.has_room(side, bins.origin, (least, PART_OF_ORIGIN))
-            && self.conversations.has_room(side, bins.conversation, (least, PART_OF_CONVERSATION));
-        if has_room {
-            self.origins.add(side, bins.origin);
-            self.conversations.add(side, bins.conversation);
+        if !self.origins.has_room(side, bins.origin, (least, PART_OF_ORIGIN)) {
+            return Err(ShareLimit::Origin);
         }
-        has_room
+        if !self.conversations.has_room(side, bins.conversation, (least, PART_OF_CONVERSATION)) {
+            return Err(ShareLimit::Conversation);
+        }
+        self.origins.add(side, bins.origin);
+        self.conversations.add(side, bins.conversation);
+        Ok(())
     }
 
     /// Whether it can have been counted.

@@ -4,6 +4,7 @@
 mod asks;
 mod definitions;
 mod error;
+mod messages;
 mod outline;
 mod question;
 mod rows;
@@ -14,6 +15,7 @@ mod tests;
 pub use asks::{ASKS_MAX, AskId, Asks};
 pub use definitions::{DEFINITIONS_MAX, DefinitionState, Definitions};
 pub use error::ConsentError;
+pub use messages::{MessagePasses, MessageSettlements, settlement_name};
 pub use outline::{AskOutline, escaped};
 pub use question::{Answer, DenialReason, Need, Question, QuestionState, Speaker};
 pub use rows::{QUESTION_ROW_BYTES_MAX, RowError, decode_row, encode_row};

@@ -12,7 +12,7 @@ impl Agent for CallerAgent {
                 turn.parameters.rights.journal.clone().ok_or_else(|| AgentError::Failed("none".to_owned()))?;
             let (arguments, effect) = (json!({}), Effect::Final);
             let (kind, name) = (CallKind::Tool, "bank/pay");
-            let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate: None };
+            let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate: None, meanwhile: None };
             // The output too: where it is closed nothing but the end of the turn is waited for.
             let _held = (journal.step(step).await?, out);
             std::future::pending().await
@@ -67,7 +67,7 @@ async fn a_turn_that_is_stopped_during_a_final_call_says_which_one() {
         node.settle().await;
         assert_eq!(node.state(&id), if is_late { "TASK_STATE_FAILED" } else { "TASK_STATE_CANCELED" });
         let said = node.said(&id);
-        assert!(said.contains("tep 0 called") && said.contains("bank/pay"), "{said}");
+        assert!(said.contains("step 0 called") && said.contains("bank/pay"), "{said}");
         assert_eq!(said.contains("1000 ms"), is_late, "{said}");
     }
 }
@@ -90,7 +90,7 @@ async fn a_task_that_is_cancelled_says_which_call_of_it_was_in_doubt() {
         assert_eq!(node.state(&id), "TASK_STATE_CANCELED");
         let said = node.said(&id);
         assert_eq!(said.matches("count/add").count(), 1, "{is_added}: {said}");
-        assert!(said.contains("nobody knows whether that took place"), "{is_added}: {said}");
+        assert!(said.contains("Nobody knows whether this call took place"), "{is_added}: {said}");
         assert_eq!(calls(world), before, "it is not made again");
         assert!(node.sessions().list().is_empty());
     }

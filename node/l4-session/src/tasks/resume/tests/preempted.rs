@@ -56,7 +56,8 @@ impl Agent for Batcher {
                 turn.parameters.rights.journal.clone().ok_or_else(|| AgentError::Failed("none".to_owned()))?;
             for (number, effect) in STEPS.into_iter().take(BATCH).enumerate() {
                 let (arguments, kind, name) = (json!({ "step": number }), CallKind::Tool, "count/add");
-                let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate: None };
+                let step =
+                    Step { kind, name, arguments: &arguments, effect, callee: None, gate: None, meanwhile: None };
                 let outcome = match journal.step(step).await? {
                     NextStep::Replayed(outcome) => outcome,
                     NextStep::Go(intent, permit) => {

@@ -34,7 +34,7 @@ fn reads(group: &Group) -> Group {
 fn the_group_goes_over_to_later_rules_with_the_last_member_that_says_that_it_knows_them() {
     let mut world = world();
     let (node, founder) = (key(2), world.founder.clone());
-    assert_eq!((comparison::rules(&world.group), RULES), (1, 1), "there is one version so far");
+    assert_eq!((comparison::rules(&world.group), RULES), (1, 2), "the founding says nothing of it");
     assert!(matches!(world.one(&node, declare(0, None)), Err(Refusal::Invalid(_))), "nobody knows less");
     assert_eq!(world.one(&node, declare(3, None)), Ok(Some(1)), "the founder does not say so");
     assert_eq!(world.group.members().get(&node.public()).map(|member| member.rules), Some(3));
@@ -47,6 +47,43 @@ fn the_group_goes_over_to_later_rules_with_the_last_member_that_says_that_it_kno
     // Who leaves is not waited for.
     assert_eq!(world.one(&founder, Command::Leave), Ok(Some(2)));
     assert_eq!(comparison::rules(&world.group), 3);
+}
+
+/// P-90, P-198: where nobody else was told to know less, the group has the rules of its founder from the beginning.
+#[test]
+fn a_founding_says_which_rules_its_node_knows() {
+    let rules = |says: Option<u32>| {
+        let world = World::founded(says);
+        assert_eq!(reads(&world.group), world.group);
+        comparison::rules(&world.group)
+    };
+    assert_eq!([None, Some(0), Some(1), Some(RULES)].map(rules), [1, 1, 1, RULES]);
+}
+
+/// P-87, P-198: a member that knows only earlier rules finds no batch there, and takes no number.
+#[test]
+fn a_task_has_a_channel_only_where_all_members_say_that_they_know_what_one_is() {
+    let mut world = world();
+    let (node, founder) = (key(2), world.founder.clone());
+    let Command::Submit(mut task) = super::policy::submit(1) else { panic!("a task") };
+    task.channel = Some("web".to_owned());
+    let both = vec![super::policy::submit(2), Command::Submit(task)];
+    let (author, epoch, before) = (Author::Node(node.public()), world.group.epoch(), world.group.clone());
+    let refused = world.batch(author, &node, epoch, both.clone());
+    let says = |why: &str| why.contains("version 2") && why.contains("update");
+    assert!(matches!(&refused, Reply::Refused(Refusal::Invalid(why)) if says(why)), "{refused:?}");
+    assert_eq!(world.group, before, "nothing was executed, and no number was taken");
+    assert_eq!(world.one(&founder, declare(2, None)), Ok(Some(1)), "the other one does not say so");
+    assert!(admission::check_known(&world.group, &both).is_err());
+    assert_eq!(world.one(&node, declare(2, None)), Ok(Some(2)));
+    assert_eq!(admission::check_known(&world.group, &both), Ok(()));
+    let executed = world.batch(author, &node, epoch, both);
+    let Reply::Executed(outcomes) = executed else { panic!("all know it: {executed:?}") };
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done(_))), "{outcomes:?}");
+    let task = world.group.work().tasks().iter().find(|task| task.submit.channel.is_some()).expect("it was submitted");
+    // P-120
+    assert_eq!((task.submit.channel.as_deref(), task.bytes()), (Some("web"), "in".len() + "web".len()));
+    assert_eq!(reads(&world.group), world.group, "a snapshot has it");
 }
 
 /// P-91, P-198

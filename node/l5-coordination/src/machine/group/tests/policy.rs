@@ -24,7 +24,7 @@ fn id(number: u8) -> WorkId {
     WorkId::from_bytes([number; 16])
 }
 
-fn submit(number: u8) -> Command {
+pub(super) fn submit(number: u8) -> Command {
     Command::Submit(Box::new(Submit {
         task: id(number),
         key: None,
@@ -37,6 +37,7 @@ fn submit(number: u8) -> Command {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     }))
 }
 

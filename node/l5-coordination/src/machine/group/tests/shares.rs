@@ -34,6 +34,7 @@ fn task(number: u32) -> Command {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     }))
 }
 

@@ -72,6 +72,7 @@ fn task(number: u32) -> Submit {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     }
 }
 

@@ -68,6 +68,7 @@ fn an_item_whose_task_is_refused_fails() {
         dependencies: Vec::new(),
         resources: Vec::new(),
         label: None,
+        channel: None,
     };
     assert!(group.execute(member(2), &Command::Submit(Box::new(submit))).is_ok());
     assert_eq!(group.execute(member(1), &run), Ok(Some(1)));

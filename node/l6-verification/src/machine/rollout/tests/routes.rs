@@ -36,9 +36,43 @@ fn a_caller_a_channel_and_a_group_have_one_version() {
         }
         let new = seen.values().filter(|version| **version == NEW).count();
         assert!((8..=32).contains(&new), "{new} of 40");
-        // What has none stays with stable.
-        assert!((0..100).all(|number| versions.route(&call(&format!("{number}"), 10)).version == STABLE));
+        // What has none stays with stable, but by channel.
+        let stays = (0..100).all(|number| versions.route(&call(&format!("{number}"), 10)).version == STABLE);
+        assert_eq!(stays, by != Unit::Channel, "{by:?}");
     }
+}
+
+/// Of a channel and of a group members draw the same version, and of a conversation each node draws its own: nobody chooses it.
+#[test]
+fn by_channel_what_has_none_is_divided_by_its_group_and_else_by_its_conversation() {
+    let mut nodes = [7, 8].map(|salt| {
+        let mut versions = Versions::new(STABLE);
+        let plan = Plan { by: Unit::Channel, salt: Some(salt), steps: vec![50, 100], ..plan() };
+        versions.begin(plan, 0).expect("a plan");
+        versions
+    });
+    let mut drawn = |call: &Call<'_>| nodes.each_mut().map(|versions| versions.route(call).version);
+    let (mut seen, mut alike): (BTreeMap<String, Digest>, u32) = Default::default();
+    for number in 0..400_u32 {
+        let (task, group) = (format!("task {number}"), format!("group {}", number % 40));
+        let channel = format!("{group}/web");
+        let of_group = Call { group: Some(&group), ..call(&task, 10) };
+        for (unit, call) in [(&group, of_group), (&channel, Call { channel: Some(&channel), ..of_group })] {
+            let [one, other] = drawn(&call);
+            assert_eq!(one, other, "members draw alike");
+            assert_eq!(*seen.entry(unit.clone()).or_insert(one), one, "{unit}");
+        }
+        let [one, other] = drawn(&call(&task, 10));
+        alike += u32::from(one == other);
+    }
+    let of_channels = |is: bool| seen.iter().filter(move |(unit, _)| unit.ends_with("/web") == is);
+    for is in [true, false] {
+        let new = of_channels(is).filter(|(_, version)| **version == NEW).count();
+        assert!((8..=32).contains(&new), "{new} of 40");
+    }
+    assert!((120..=280).contains(&alike), "{alike} of 400");
+    let apart = |group: u32| seen[&format!("group {group}")] != seen[&format!("group {group}/web")];
+    assert!((0..40).any(apart), "a channel is drawn for itself");
 }
 
 /// A caller names its conversations, and may know the version that is tried and which rollout of the agent it is.

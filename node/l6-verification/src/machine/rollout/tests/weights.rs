@@ -25,8 +25,15 @@ fn no_step_is_decided_by_one_owner_however_often_that_one_calls() {
         // Of stable's as much is left out.
         let stable = traffic.rollout().trial().seen(Signal::Failure).stable.calls;
         assert!((38..=48).contains(&stable), "{stable} of stable's");
+        // What is left out is told, by its reason.
+        let [of_stable, of_new] = traffic.rollout().surplus();
+        assert_eq!((of_stable.of_conversations, of_new.of_conversations), (0, 0));
+        assert_eq!(of_new.of_origins, traffic.of_new - 2, "all but those that counted");
+        assert_eq!(of_stable.of_origins, traffic.calls - traffic.of_new - stable);
         let row = encode_row(&traffic.versions);
-        assert_eq!(decode_row(&row).map(|read| read.rollout().map(Rollout::calls_of_stage)), Ok(Some(2)));
+        let read = decode_row(&row).expect("a row");
+        let again = read.rollout().map(|rollout| (rollout.calls_of_stage(), rollout.surplus()));
+        assert_eq!(again, Some((2, [of_stable, of_new])));
     }
 }
 
@@ -76,6 +83,7 @@ fn the_own_calls_of_an_owner_decide_alone_and_one_conversation_of_them_does_not(
         traffic.end(&route, GOOD, GOOD);
     }
     assert_eq!((traffic.of_new, traffic.rollout().calls_of_stage()), (1_001, 2));
+    assert_eq!(traffic.rollout().surplus(), [Surplus::default(), Surplus { of_origins: 0, of_conversations: 999 }]);
 }
 
 #[test]
