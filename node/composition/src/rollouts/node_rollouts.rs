@@ -259,8 +259,9 @@ impl Rollouts {
         version
     }
 
-    /// Notes how a conversation began. The call does not wait for that: it is in the queue of the store before the call goes on, and
-    /// so it is there with whatever is written of the call itself, which comes after it.
+    /// Notes how a conversation began. The call does not wait for that: the write is in the queue of the store before the call goes on,
+    /// unless that is full, and so before whatever is written of the call itself. A call of which nothing is written may be answered
+    /// before it is.
     async fn note_origin(&self, fresh: FreshConversation, rows: Batch) {
         let mut writing = self.store.write(rows, Durability::Buffered);
         match futures::poll!(&mut writing) {
