@@ -75,7 +75,8 @@ answers() {
   IFS=$'\t' read -r _ _ program folder <<<"$built"
   (cd "$folder" && CARGO_MANIFEST_DIR=$folder ALTHING_NIGHT=1 "$program" malformed::)
 }
-# Nodes that end at each sync of a program's turn, of a handoff, of a group's task, and of a question and its answer.
+# Nodes that end at each sync of a component's and of a program's turn, of a handoff, and of a group's task, with each effect that a
+# tool may have, and of a question and its answer.
 kills() {
   local built program folder
   built=$(scripts/test-programs.sh althing-e2e suite) || return

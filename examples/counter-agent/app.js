@@ -1,6 +1,8 @@
 // The same agent as app.py, made into a component by componentize-js; README.md says how.
 import { checkpoint as save, invokeTool, log, say } from "althing:agent/kernel@0.1.0";
 
+// After so many words it saves.
+const EVERY = 2;
 let count = 0;
 // Words of the message that are done.
 let done = 0;
@@ -17,14 +19,16 @@ export function onMessage(text) {
 }
 
 function each(tool, words) {
-  for (const word of words.slice(done)) {
+  // Not 0 where the turn goes on from what was saved.
+  const since = done;
+  for (const word of words.slice(since)) {
     attempt(() => invokeTool(tool, JSON.stringify({ word })));
     done += 1;
-    attempt(() => save(checkpoint()));
+    if (done % EVERY === 0) attempt(() => save(checkpoint()));
   }
   const finished = done;
   done = 0;
-  return { tag: "done", val: `${finished} called` };
+  return { tag: "done", val: `${finished} called` + (since ? `, on from ${since}` : "") };
 }
 
 function attempt(make) {

@@ -1,7 +1,11 @@
 """A LangGraph agent behind the official A2A server: a model that may use a tool, with a conversation for each context.
 
 The model here is scripted, so that the example needs no key: put one of LangChain's in its place. Needs
-`a2a-sdk[http-server]`, `uvicorn` and `langgraph`. It listens on port 8000 of loopback, or on PORT:
+`a2a-sdk[http-server]`, `uvicorn` and `langgraph`. A node runs it, contained:
+
+    althing agent add agent.yaml
+
+or adopts it where it runs already, on port 8000 of loopback, or on PORT:
 
     python3 agent.py &
     althing adopt http://127.0.0.1:8000
@@ -100,4 +104,6 @@ card = AgentCard(name="office", description="Says when the office is open", vers
                                                       protocol_version="1.0")])
 handler = DefaultRequestHandler(Office(), InMemoryTaskStore(), card)
 app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")])
-uvicorn.run(app, port=int(os.environ.get("PORT", "8000")), log_level="warning")
+# A node hands it a socket that listens, as systemd does.
+at = {"fd": 3} if "LISTEN_FDS" in os.environ else {"port": int(os.environ.get("PORT", "8000"))}
+uvicorn.run(app, **at, log_level="warning")

@@ -2,7 +2,7 @@
 otherwise."""
 import hashlib, json, pathlib, sys
 
-import handoff
+import handoff, sessions
 from althing import *
 
 def public(seed):
@@ -109,7 +109,7 @@ def shows(given):
 RUN = {
     "cbor": cbor,
     "identity": identity, "hello": lambda given: hello(bytes.fromhex(given["bytes"]), given["network"]),
-    "frames": frames, "objects": objects, "keylogs": keylogs, "evidence": shows,
+    "frames": frames, "objects": objects, "keylogs": keylogs, "evidence": shows, "sessions": sessions.run,
 }
 
 def main(folder):

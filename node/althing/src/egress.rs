@@ -107,9 +107,9 @@ struct ByPolicies {
 }
 
 impl Admission for ByPolicies {
-    fn admit<'a>(&'a self, Attempt { host, port, method }: Attempt<'a>) -> BoxFuture<'a, Result<(), String>> {
+    fn admit<'a>(&'a self, Attempt { host, port, method, pattern }: Attempt<'a>) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let act = Act::Egress { agent: &self.agent, host, port: Some(port), method };
+            let act = Act::Egress { agent: &self.agent, host, port: Some(port), method, pattern };
             admit_by(&self.gates, &act).await.map_err(|forbidden| forbidden.reason().to_owned())
         })
     }

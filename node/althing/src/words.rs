@@ -28,6 +28,7 @@ fn agents(step: &AgentStep) -> String {
     };
     match step {
         AgentStep::List => "; `althing agent list` shows those it has".to_owned(),
+        AgentStep::ListRunning => "; `althing ps` shows what runs, and in which versions".to_owned(),
         AgentStep::Remove(agent) => format!("; remove it first (`althing agent remove {agent}`)"),
         AgentStep::MakeRoom => ": `althing agent remove NAME` makes room for another".to_owned(),
         AgentStep::Agree => {
@@ -108,6 +109,7 @@ fn calls(step: &CallStep) -> String {
              that one, within a day"
         ),
         CallStep::ShowLineage(task) => format!("; `althing lineage {task}` shows what it did"),
+        CallStep::ShowVerdict(task) => format!("; `althing verdict {task}` shows what was refused, and why"),
     }
 }
 
@@ -186,6 +188,7 @@ fn node(step: &NodeStep) -> String {
         NodeStep::ListPending => ": `althing pending` shows it, `althing approve ID` and `althing deny ID` answer it",
         NodeStep::LoadPolicy => ", and `althing policy load FILE` puts it in force",
         NodeStep::PruneAudit => ": `althing audit prune --before TIME`",
+        NodeStep::ExplainDecision(number) => return format!(": `althing explain {number}`"),
     };
     words.to_owned()
 }
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn a_sentence_is_followed_by_the_command_of_its_next_step() {
         let name = || "echo".to_owned();
-        let table: [(&str, Remedy, &str); 14] = [
+        let table: [(&str, Remedy, &str); 17] = [
             (
                 "this node has no agent \"echo\"",
                 AgentStep::List.into(),
@@ -251,6 +254,16 @@ mod tests {
                 "this node has no agent \"ecko\"; did you mean \"echo\"?",
                 AgentStep::List.into(),
                 "this node has no agent \"ecko\"; did you mean \"echo\"? `althing agent list` shows those it has",
+            ),
+            (
+                "name a version that runs",
+                AgentStep::ListRunning.into(),
+                "name a version that runs; `althing ps` shows what runs, and in which versions",
+            ),
+            (
+                "mend the agent",
+                CallStep::ShowVerdict("01a2".to_owned()).into(),
+                "mend the agent; `althing verdict 01a2` shows what was refused, and why",
             ),
             (
                 "",
@@ -298,6 +311,7 @@ mod tests {
                 "it is young: wait until it is 72 h old, trust the publisher (`althing trust`), or say --young",
             ),
             ("", NodeStep::NamePeerInstead.into(), "`--peer ADDRESS` works without it"),
+            ("look at the newest", NodeStep::ExplainDecision(41).into(), "look at the newest: `althing explain 41`"),
             (
                 "the file has no case: write a line of JSON for each",
                 AgentStep::MakeCase.into(),

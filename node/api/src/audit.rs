@@ -12,7 +12,7 @@ pub const AUDIT_LIMIT_MAX: usize = 1_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuditQuery {
-    /// Of that agent, by id.
+    /// Of that agent, by id, or by name if it is the owner's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Of actions that begin so: `SERVER/TOOL`, or what was changed.

@@ -73,7 +73,7 @@ pub struct HandoffOutcome {
 pub enum HandoffCondition {
     /// The recipient has the work.
     Given,
-    /// It is offered again, for as long as it is in force; the task's agent goes on meanwhile.
+    /// It is offered again, for as long as it is in force and the node runs; the task's agent goes on meanwhile.
     Waiting,
     /// The recipient has the work by another handoff.
     Duplicate,

@@ -221,6 +221,9 @@ pub struct AnswerReply {
     pub id: String,
     /// How far it came by that.
     pub state: AnswerState,
+    /// Other questions about the same call, which wait still: it is made once these are answered too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<PendingEntry>,
 }
 
 /// How far a question came.
@@ -367,7 +370,7 @@ mod tests {
         for foreign in [json!({}), json!({ "approved": true, "by": "ada" })] {
             assert!(serde_json::from_value::<AnswerRequest>(foreign).is_err());
         }
-        let reply = AnswerReply { id: "0a".to_owned(), state: AnswerState::Open };
+        let reply = AnswerReply { id: "0a".to_owned(), state: AnswerState::Open, waits: Vec::new() };
         assert_json(&reply, r#"{"id":"0a","state":"open"}"#);
         assert_json(&AnswerText { text: "a\n".to_owned() }, r#"{"text":"a\n"}"#);
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::pending::DataReach;
 
-/// What `GET /policy` answers, and `POST /policy` once the set is in force.
+/// What `GET /policy` answers, `POST /policy` once the set is in force, and `DELETE /policy` once none is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyReport {
@@ -143,6 +143,10 @@ pub struct PolicyExplanation {
     pub rule: String,
     /// The policies behind it, in the order of the text.
     pub reasons: Vec<PolicyReason>,
+    /// What labels say of it: `permit`, or `ask` or `deny` with why; none where they say nothing, or permit beside policies that are in
+    /// force. They decide only if `verdict` says the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<String>,
 }
 
 /// A policy that decided.
@@ -352,8 +356,16 @@ mod tests {
             text: "permit(…);".to_owned(),
             demands: vec!["consent".to_owned()],
         };
+        let labels = Some("deny: no".to_owned());
         assert_json(
-            &PolicyExplanation { verdict: asks, rule: "All ask.".to_owned(), reasons: vec![reason] },
+            &PolicyExplanation { verdict: verdict("permit"), rule: "None.".to_owned(), reasons: Vec::new(), labels },
+            concat!(
+                r#"{"verdict":{"answer":"permit","policies":["pay"]},"rule":"None.","reasons":[],"#,
+                r#""labels":"deny: no"}"#,
+            ),
+        );
+        assert_json(
+            &PolicyExplanation { verdict: asks, rule: "All ask.".to_owned(), reasons: vec![reason], labels: None },
             concat!(
                 r#"{"verdict":{"answer":"ask","demands":["consent"],"policies":["pay"]},"rule":"All ask.","#,
                 r#""reasons":[{"policy":"pay","line":1,"text":"permit(…);","demands":["consent"]}]}"#,

@@ -78,9 +78,11 @@ pub enum RolloutState {
     Promoted,
     /// The new version has all calls, as the owner said so.
     PromotedByOwner,
-    /// The new version went back by itself.
+    /// The new version has all calls, as on another node of the owner.
+    PromotedElsewhere,
+    /// The new version went back, by itself or as on another node of the owner.
     WentBack,
-    /// The owner ended it.
+    /// The owner ended it, or the version that everybody had went back on another node.
     Aborted,
 }
 
@@ -92,6 +94,7 @@ impl RolloutState {
             RolloutState::Running => "under way",
             RolloutState::Promoted => "promoted by the evidence",
             RolloutState::PromotedByOwner => "promoted by the owner",
+            RolloutState::PromotedElsewhere => "promoted, as on another node of its owner",
             RolloutState::WentBack => "went back",
             RolloutState::Aborted => "aborted",
         }
@@ -106,7 +109,7 @@ pub struct RolloutStatus {
     pub agent: String,
     /// How far it came.
     pub state: RolloutState,
-    /// Why the new version went back; none where it did not.
+    /// Why the new version went back, or on which other node it was promoted, by its DID; none where neither is so.
     pub reason: Option<String>,
     /// The version that everybody has.
     pub stable: VersionStatus,

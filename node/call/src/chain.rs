@@ -7,7 +7,7 @@ use std::str::FromStr as _;
 
 use althing_communication::{Caller, CallerRefused, CallerRule, Trust};
 use althing_protocol::limits::PRINCIPALS_MAX;
-use althing_protocol::{AgentId, CallerId};
+use althing_protocol::{AgentId, CallerId, PublisherId};
 
 /// Why an agent is not called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -157,6 +157,21 @@ pub fn received(principals: &[String], caller: &Caller) -> Vec<Principal> {
     principals
 }
 
+/// The user of this owner's gateways on whose behalf a call is made, by name. It is one where whoever comes after them in the chain is
+/// the owner, or an agent that the owner publishes: then the owner's own nodes said so. What a node of somebody else says of its people
+/// is a claim about these, whatever their names are, also where an agent of that one stands last and no caller is named; and a chain
+/// that was restarted has no user.
+#[must_use]
+pub fn user_of(principals: &[Principal], owner: PublisherId) -> Option<&str> {
+    let (first, after) = principals.split_first()?;
+    let is_own = |principal: &Principal| match principal {
+        Principal::Agent(agent) => agent.publisher() == owner,
+        Principal::Caller(caller) => *caller == CallerId::Publisher(owner),
+        Principal::Local | Principal::Token | Principal::User(_) | Principal::Anew(_) | Principal::Other(_) => false,
+    };
+    first.user().filter(|_| after.iter().all(is_own))
+}
+
 /// The chain with which `from`, an agent of this node that works for `principals`, calls `to`.
 ///
 /// An agent that waits for itself would wait forever. Only agents that a node of their own publisher put into the chain
@@ -254,7 +269,7 @@ pub fn may_call(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use althing_protocol::{PublisherId, SecretKey};
+    use althing_protocol::SecretKey;
 
     fn caller(node: u8, owner: Option<u8>) -> Caller {
         let key = |seed: u8| SecretKey::from_seed(&[seed; 32]).public();
@@ -287,6 +302,38 @@ mod tests {
         for (said, caller, chain) in cases {
             assert_eq!(written(&received(&said, &caller)), chain, "{said:?}");
         }
+    }
+
+    #[test]
+    fn a_user_whom_a_node_of_somebody_else_names_is_no_user_of_this_owner() {
+        let (own, other) = (9, 8);
+        let of = |said: &[&str], by: &Caller| {
+            let said: Vec<String> = said.iter().map(|&who| who.to_owned()).collect();
+            user_of(&received(&said, by), id(own, "any").publisher()).map(str::to_owned)
+        };
+        let (clerk, asker) = (id(own, "clerk").to_string(), id(other, "asker").to_string());
+        let (ours, theirs, nobodys) = (caller(1, Some(own)), caller(2, Some(other)), caller(3, None));
+        // Their agent stands last, so that their node is not named.
+        assert_eq!(written(&received(&["token:ada".to_owned(), asker.clone()], &theirs)), ["token:ada", &asker]);
+        for (said, by) in [
+            (vec!["token:ada", &asker], &theirs),
+            (vec!["token:ada"], &theirs),
+            (vec!["token:ada", &clerk], &theirs),
+            (vec!["token:ada", &clerk, &asker], &theirs),
+            (vec!["token:ada", &clerk], &nobodys),
+            // The owner's own agent asks on for them.
+            (vec!["token:ada", &asker, &clerk], &ours),
+            (vec!["token:ada", &owner(other), &clerk], &ours),
+            (vec!["anew:1", "token:ada", &clerk], &ours),
+            (vec!["local", &clerk], &ours),
+        ] {
+            assert_eq!(of(&said, by), None, "{said:?} by {:?}", by.owner);
+        }
+        for said in [vec!["token:ada"], vec!["token:ada", &clerk], vec!["token:ada", &owner(own), &clerk]] {
+            assert_eq!(of(&said, &ours).as_deref(), Some("ada"), "{said:?}");
+        }
+        let here = [Principal::parse("token:ada"), Principal::parse(&clerk)];
+        assert_eq!(user_of(&here, id(own, "any").publisher()), Some("ada"), "on this node");
     }
 
     #[test]

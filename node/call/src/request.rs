@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use althing_communication::{Holder, Priority};
 use althing_execution::TurnRights;
-use althing_protocol::{Activated, AnswerAttributes, Attributes};
+use althing_protocol::{Activated, AnswerAttributes, Attributes, PublicKey};
 use futures::stream::BoxStream;
 use serde::Serialize;
 
@@ -75,6 +75,8 @@ pub struct CallRequest {
     pub priority: Priority,
     /// The hash of the manifest of the agent in whose turn it is made; empty outside turns.
     pub binding_hash: Arc<str>,
+    /// The one host that it may be sent to, where it names no task; none: whichever host takes it.
+    pub host: Option<PublicKey>,
 }
 
 impl CallRequest {
@@ -88,6 +90,7 @@ impl CallRequest {
             trace: Trace::default(),
             priority: Priority::default(),
             binding_hash: Arc::default(),
+            host: None,
         }
     }
 
@@ -107,6 +110,12 @@ impl CallRequest {
     #[must_use]
     pub fn in_turn_bound_by(self, binding_hash: Arc<str>) -> CallRequest {
         CallRequest { binding_hash, ..self }
+    }
+
+    /// Has it go to that host and to no other, if it is given: one that may have been sent before, under its key, to that host alone.
+    #[must_use]
+    pub fn for_host(self, host: Option<PublicKey>) -> CallRequest {
+        CallRequest { host, ..self }
     }
 
     /// Sets the URIs of the A2A extensions that the client requests.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use a2a::{Artifact, Message, Part, PartContent, Role, SendMessageRequest, StreamResponse, TaskState};
+use a2a::{Message, Part, Role, SendMessageRequest, StreamResponse, TaskState};
 use althing_call::{
     Asker, CallRequest, Callee, Operation, OperationError, OperationRequest, Purpose, Refusal, Reply, TargetChoice,
     Trace, chain,
@@ -13,8 +13,7 @@ use althing_discovery::TrustRelation;
 use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls, AgentReply, Question, WorkOffer};
 use althing_execution::lease::Lease;
-use althing_protocol::AgentId;
-use althing_session::machine::task::is_idle;
+use althing_protocol::{AgentId, PublicKey};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
@@ -22,16 +21,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::agent_answer::AgentAnswer;
 use crate::finding;
 use crate::handoffs;
+use crate::machine::addressee::Addressee;
 use crate::outgoing::{Calls, WeakCalls};
 
 /// How often a host is looked for of an agent that was called before this node started, and how long between two looks.
 const HOST_LOOKS: u32 = 30;
 const HOST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bytes of an answer; a longer one is an error.
-const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Known agents that are listed to find those that can be called.
 const KNOWN_MAX: usize = 1_000;
 
@@ -68,8 +67,10 @@ impl AgentCalls for AgentCaller {
 
     fn callee(&self, name: String) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
-            let found = self.calls()?.target(&Asker::Agent, &Callee::near(name), Purpose::Call).await;
-            Some(found.ok()?.agent.to_string())
+            let calls = self.calls()?;
+            let found = calls.target(&Asker::Agent, &Callee::near(name), Purpose::Call).await.ok()?;
+            let (agent, node) = (found.agent.to_string(), calls.first_host(&found.agent).await);
+            Some(Addressee { agent: &agent, node }.to_string())
         })
     }
 
@@ -128,8 +129,9 @@ fn compares_ids(calls: &Calls, agent: &AgentId) -> bool {
 }
 
 async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
+    let addressee = question.callee.as_deref().map(Addressee::read);
     // A call that is made once more asks whom it asked before, whatever the name leads to by now.
-    let asked = question.callee.as_deref().unwrap_or(&question.to);
+    let asked = addressee.map_or(question.to.as_str(), |addressee| addressee.agent);
     let mut target = match calls.target(&Asker::Agent, &Callee::near(asked), Purpose::Call).await {
         Ok(target) => target,
         Err(OperationError { refusal: Refusal::ConsentRequired { to }, .. }) => {
@@ -139,10 +141,16 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         Err(error) => return Err(error.message),
     };
     let to = target.agent.clone();
+    // What goes on with a task goes to where that is.
+    let node = addressee.and_then(|addressee| addressee.node).filter(|_| question.task.is_none());
+    let mut is_away = false;
     if question.callee.is_some() {
         // The name that led to it tells more than its id does.
         target.choice = TargetChoice::Name(question.to);
-        await_host(calls, &to).await;
+        is_away = !await_host(calls, &to, node).await;
+        if node.is_none() && question.task.is_none() {
+            check_alone(calls, &to)?;
+        }
     }
     let from =
         calls.own_agent(&question.from).ok_or_else(|| format!("{:?} is no agent of this node", question.from))?;
@@ -161,7 +169,8 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         .with_attributes(question.attributes)
         .adding_to(question.answer)
         .with_priority(priority)
-        .under(question.rights.of_callee());
+        .under(question.rights.of_callee())
+        .for_host(node);
     // In a task of its own: the caller may be dropped before the task's id is known, and the task must be cancelled then.
     let (abandoned, paused) = (CancellationToken::new(), CancellationToken::new());
     let _hang_up_on_drop =
@@ -173,21 +182,44 @@ async fn ask(calls: &Calls, question: Question) -> Result<AgentReply, String> {
         abandoned,
         paused,
         task: None,
-        received: Received::default(),
+        received: AgentAnswer::default(),
     };
     let conversation = tokio::spawn(conversation.run().in_current_span());
-    let (state, task, text) = conversation.await.map_err(|error| error.to_string())??;
+    let answered = conversation.await.map_err(|error| error.to_string())?;
+    let (state, task, text) = answered.map_err(|why| match node {
+        Some(node) if is_away => format!("{why}; {node} may have done what this asks for, and no other node is asked"),
+        _ => why,
+    })?;
     Ok(AgentReply { agent: to.to_string(), task, state: state_name(&state), text })
 }
 
-/// Waits for a node that hosts the agent of a call that was begun: a node that has just started knows none yet.
-async fn await_host(calls: &Calls, agent: &AgentId) {
+/// Waits for the node to which a call goes that was begun, or for any that hosts the agent: a node that has just started knows none
+/// yet. False if it does not come.
+async fn await_host(calls: &Calls, agent: &AgentId, node: Option<PublicKey>) -> bool {
     for _ in 0..HOST_LOOKS {
-        if calls.hosting().hosts(agent) || !calls.discovery().search_hosts(agent).await.is_empty() {
-            return;
+        let is_there = match node {
+            Some(node) => calls.is_here(agent, node) || calls.discovery().search_host(agent, node).await,
+            None => calls.hosting().hosts(agent) || !calls.discovery().search_hosts(agent).await.is_empty(),
+        };
+        if is_there {
+            return true;
         }
         tokio::time::sleep(HOST_PAUSE).await;
     }
+    false
+}
+
+/// Checks that a message may be sent whose intent names no node, and which may have been sent before: hosts do not share the memory of
+/// keys. Where they compare none at all, somebody said that it is to be sent.
+fn check_alone(calls: &Calls, agent: &AgentId) -> Result<(), String> {
+    let hosts = calls.discovery().hosts(agent).len();
+    if hosts > 1 && compares_ids(calls, agent) {
+        return Err(format!(
+            "{hosts} nodes host {agent}, and nobody knows to which of them this message went before, and what came of it: it is not \
+             sent again. Find out, and ask in other words for what was not done"
+        ));
+    }
+    Ok(())
 }
 
 /// Ends a conversation to which nobody listens any more.
@@ -215,7 +247,7 @@ struct Conversation {
     /// Cancelled when the turn that asked goes on after this node was down, and sends the message again then.
     paused: CancellationToken,
     task: Option<String>,
-    received: Received,
+    received: AgentAnswer,
 }
 
 impl Conversation {
@@ -289,105 +321,4 @@ impl Conversation {
 fn state_name(state: &TaskState) -> String {
     let name = serde_json::to_value(state).unwrap_or_default();
     name.as_str().unwrap_or_default().to_owned()
-}
-
-#[derive(Default)]
-struct Received {
-    text: String,
-    /// Data parts, one on each line.
-    data: String,
-}
-
-impl Received {
-    /// The text; the data, if there is no text.
-    fn into_text(self) -> String {
-        if self.text.trim().is_empty() { self.data } else { self.text }
-    }
-
-    /// Adds what a refusal says instead of an answer: the one that the other agent gave before, where the message was sent again
-    /// that it answered; or what somebody must consent to, before the message is sent.
-    fn refused(&mut self, error: OperationError) -> Result<TaskState, String> {
-        match error.refusal {
-            Refusal::AlreadyDone { answer: Some(answer) } => {
-                let answer: Message = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
-                self.push_message(Some(answer)).map(|()| TaskState::Completed)
-            }
-            Refusal::ConsentRequired { to } => self.push_text(&to).map(|()| TaskState::AuthRequired),
-            _ => Err(error.message),
-        }
-    }
-
-    /// Adds one event; gives the state if the task is idle.
-    fn receive(&mut self, event: StreamResponse) -> Result<Option<TaskState>, String> {
-        match event {
-            StreamResponse::Task(task) => {
-                // It has all that was told of it before its stream was lost.
-                *self = Received::default();
-                for artifact in task.artifacts.unwrap_or_default() {
-                    self.push_artifact(&artifact, false)?;
-                }
-                if !is_idle(&task.status.state) {
-                    return Ok(None);
-                }
-                self.push_message(task.status.message)?;
-                Ok(Some(task.status.state))
-            }
-            StreamResponse::StatusUpdate(update) if is_idle(&update.status.state) => {
-                self.push_message(update.status.message)?;
-                Ok(Some(update.status.state))
-            }
-            StreamResponse::StatusUpdate(_) => Ok(None),
-            StreamResponse::ArtifactUpdate(update) => {
-                self.push_artifact(&update.artifact, update.append.unwrap_or_default()).map(|()| None)
-            }
-            StreamResponse::Message(message) => self.push_message(Some(message)).map(|()| Some(TaskState::Completed)),
-        }
-    }
-
-    fn push_artifact(&mut self, artifact: &Artifact, append: bool) -> Result<(), String> {
-        if !append {
-            self.push_line("")?;
-        }
-        for part in &artifact.parts {
-            match &part.content {
-                PartContent::Text(text) => self.push_text(text)?,
-                PartContent::Data(data) => self.push_data(data)?,
-                PartContent::Raw(_) | PartContent::Url(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn push_message(&mut self, message: Option<Message>) -> Result<(), String> {
-        let parts = message.map(|message| message.parts).unwrap_or_default();
-        parts.iter().filter_map(Part::as_text).try_for_each(|text| self.push_line(text))
-    }
-
-    /// Adds text on a line of its own.
-    fn push_line(&mut self, text: &str) -> Result<(), String> {
-        if !self.text.is_empty() && !self.text.ends_with('\n') {
-            self.push_text("\n")?;
-        }
-        self.push_text(text)
-    }
-
-    fn push_text(&mut self, text: &str) -> Result<(), String> {
-        self.text.push_str(text);
-        self.check_size()
-    }
-
-    fn push_data(&mut self, data: &serde_json::Value) -> Result<(), String> {
-        if !self.data.is_empty() {
-            self.data.push('\n');
-        }
-        self.data.push_str(&data.to_string());
-        self.check_size()
-    }
-
-    fn check_size(&self) -> Result<(), String> {
-        if self.text.len() + self.data.len() > TEXT_BYTES_MAX {
-            return Err(format!("its answer has more than {TEXT_BYTES_MAX} bytes"));
-        }
-        Ok(())
-    }
 }

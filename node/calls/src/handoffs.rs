@@ -162,7 +162,10 @@ fn told(progress: &HandoffProgress) -> Value {
     let mut told = json!({ "handoff": handoff, "to": recipient.to_string() });
     let more = match state {
         HandoffState::Given { task } => json!({ "state": "given", "task": task }),
-        HandoffState::Waiting { why } => json!({ "state": "waiting", "message": why }),
+        HandoffState::Waiting { why } => {
+            let message = format!("{why}; it is offered again while this node runs, and not after a restart");
+            json!({ "state": "waiting", "message": message })
+        }
         HandoffState::Duplicate { original } => json!({ "state": "duplicate", "original": original }),
         HandoffState::Rejected { reason, message } => {
             json!({ "state": "rejected", "reason": reason.word(), "message": message })
@@ -187,4 +190,22 @@ async fn give_work(calls: &Calls, offer: &WorkOffer) -> Result<HandoffProgress, 
 async fn recipient(calls: &Calls, asker: &Asker, to: &str) -> Result<AgentId, HandoffOrderError> {
     let target = calls.target(asker, &Callee::near(to), Purpose::Call).await;
     Ok(target.map_err(HandoffOrderError::Recipient)?.agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::PublisherId;
+
+    use super::*;
+
+    #[test]
+    fn of_an_offer_that_waits_an_agent_is_told_that_it_ends_with_the_node() {
+        let recipient = AgentId::new(PublisherId::from_digest([1; 32]), "auditor").expect("a name");
+        let state = HandoffState::Waiting { why: "it has no room now".to_owned() };
+        let progress = HandoffProgress { handoff: "h-1".to_owned(), task: "t-1".to_owned(), recipient, state };
+        let told = told(&progress);
+        assert_eq!((&told["state"], &told["handoff"]), (&json!("waiting"), &json!("h-1")));
+        let message = told["message"].as_str().expect("why");
+        assert!(message.starts_with("it has no room now; ") && message.contains("not after a restart"), "{message}");
+    }
 }

@@ -357,29 +357,23 @@ impl Hosting {
         })
     }
 
-    /// Whether the agent does a task of a group that `caller` gives it on behalf of these principals; `elsewhere` says whether
-    /// another node submitted it.
+    /// What is decided of a task of a group that `caller` gives the agent on behalf of these principals, with what is said of the
+    /// data in it; `elsewhere` says whether another node submitted it.
     ///
     /// # Errors
-    /// Why it does not, as whoever called it would hear.
-    pub(crate) fn check_task(
+    /// `AGENT_NOT_HERE`: no such agent is hosted here.
+    pub(crate) fn judge_task(
         &self,
         caller: &Caller,
         agent: &AgentId,
         principals: &[Principal],
-        elsewhere: bool,
-    ) -> Result<(), OperationError> {
+        (elsewhere, label): (bool, Option<Label>),
+    ) -> Result<Judgement, OperationError> {
         let hosted = self.agents().stable(agent);
         let hosted = hosted.ok_or_else(|| OperationError::agent_not_here(format!("{agent} is not hosted here")))?;
         let service = Service::GroupTask { agent, callers: &hosted.callers, elsewhere };
-        let asked = IncomingRequest { service, caller, principals, label: None, content: None };
-        match self.shared.decide.decide_incoming(&asked) {
-            Judgement::Now(decision) => decision.allowed(),
-            Judgement::Later(_) => {
-                let why = "somebody has to decide on it, and a task of a group waits for nobody";
-                Err(OperationError::caller_not_allowed(why))
-            }
-        }
+        let asked = IncomingRequest { service, caller, principals, label, content: None };
+        Ok(self.shared.decide.decide_incoming(&asked))
     }
 
     /// The agent card that an agent serves itself, if any.

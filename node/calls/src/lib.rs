@@ -10,6 +10,7 @@
 //! **Never knows**: HTTP, JSON-RPC envelopes, the command line.
 
 mod accepted_messages;
+mod agent_answer;
 mod agent_caller;
 mod agent_versions;
 mod by_contract;

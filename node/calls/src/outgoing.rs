@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use althing_call::{
-    Asker, CallRequest, Callee, Judgement, Operation, OperationError, Params, Purpose, Reply, Target, chain, traced,
+    Asker, CallRequest, Callee, Operation, OperationError, Params, Purpose, Reply, Target, chain, traced,
 };
 use althing_communication::{Caller, Communication, WallClock};
 use althing_discovery::{Among, Discovery, TrustRelation};
@@ -137,12 +137,20 @@ impl Calls {
 
     /// Whether an agent that is hosted here does a task of a group that this node gives it on behalf of `asker`. `elsewhere`
     /// says whether another node submitted the task: an agent that only this node may call does none of those, though the same
-    /// owner may stand behind both.
+    /// owner may stand behind both. `label` is what is said of the data in it. Nobody is asked: what needs somebody's yes is
+    /// refused.
     ///
     /// # Errors
     /// Why it does not, as whoever called it would hear.
-    pub fn check_task(&self, agent: &AgentId, asker: CallerId, elsewhere: bool) -> Result<(), OperationError> {
-        self.shared.hosting.check_task(&self.shared.me, agent, &[chain::Principal::Caller(asker)], elsewhere)
+    pub async fn check_task(
+        &self,
+        agent: &AgentId,
+        asker: CallerId,
+        (elsewhere, label): (bool, Option<Label>),
+    ) -> Result<(), OperationError> {
+        let principals = [chain::Principal::Caller(asker)];
+        let judged = self.shared.hosting.judge_task(&self.shared.me, agent, &principals, (elsewhere, label))?;
+        judged.decision().await.allowed()
     }
 
     /// Whether an agent that is hosted here began a task by a message of that id, which this node sent it on behalf of `asker`.
@@ -160,6 +168,21 @@ impl Calls {
     /// Looks up the nodes of an agent if none is known.
     pub async fn find_hosts(&self, agent: &AgentId) {
         self.shared.discovery.search_hosts(agent).await;
+    }
+
+    /// The host to which a message goes that goes to no other, whatever becomes of it: the first one that can be reached of those that
+    /// would be asked, and the first of all where none can be. None where no host is known.
+    pub(crate) async fn first_host(&self, agent: &AgentId) -> Option<PublicKey> {
+        let Shared { discovery, communication, redirects, me, .. } = &*self.shared;
+        let mut hosts = discovery.search_hosts(agent).await;
+        redirects.lock().expect("no holder of the redirects panics").order(agent, &mut hosts);
+        for host in &hosts {
+            let is_there = *host == me.node || communication.network().is_connected(*host);
+            if is_there || discovery.reconnect(*host).await {
+                return Some(*host);
+            }
+        }
+        hosts.first().copied()
     }
 
     /// This node, as it calls.
@@ -273,10 +296,7 @@ impl Calls {
         let known = hosts.clone();
         if operation.is_message() {
             let judged = shared.finder.judged(&call.agent, hosts, &call.request);
-            let is_here = |(host, judgement): &(PublicKey, Judgement)| {
-                *host == shared.me.node && matches!(judgement, Judgement::Later(_))
-            };
-            let may_be_asked = judged.iter().any(is_here);
+            let may_be_asked = judged.iter().any(|judged| judged.waits_at(shared.me.node));
             // What an agent here accepted before is told again: nothing leaves for it, and no yes is used.
             if may_be_asked && let Some(told) = Box::pin(self.told_again(&call)).await? {
                 return Ok(told);
@@ -289,7 +309,11 @@ impl Calls {
                 }
             };
         }
-        let verdicts = HostVerdicts::of(&known, &hosts);
+        let verdicts = match call.request.host {
+            // Which one it goes to was decided before.
+            Some(_) => HostVerdicts::open(shared.discovery.hosts(&call.agent)),
+            None => HostVerdicts::of(&known, &hosts),
+        };
         if operation == Operation::ListTasks && hosts.len() > 1 {
             let call = &call;
             let new_home = |from, proof: String| async move { self.new_home(from, &proof, call).await };
@@ -342,7 +366,8 @@ impl Calls {
         Ok(home.node)
     }
 
-    /// The nodes to call: the node of the task if the operation names one, or else every node that hosts the agent.
+    /// The nodes to call: the node of the task if the operation names one, or else the one that the call is for, or every node that
+    /// hosts the agent.
     async fn hosts(&self, call: &Call) -> Vec<PublicKey> {
         let shared = &self.shared;
         if let Some(id) = call.request.request.params.task_id() {
@@ -352,7 +377,10 @@ impl Calls {
                 return vec![node];
             }
         }
-        shared.discovery.search_hosts(&call.agent).await
+        match call.request.host {
+            Some(host) => vec![host],
+            None => shared.discovery.search_hosts(&call.agent).await,
+        }
     }
 }
 

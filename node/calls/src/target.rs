@@ -15,6 +15,23 @@ use althing_protocol::{AgentId, PublicKey, PublisherId};
 /// Trusted publishers among whose agents a name is looked up in the table.
 const NEAR_MAX: usize = 8;
 
+/// Hosts, each with its place among all that were found.
+type PlacedHosts = Vec<(usize, PublicKey)>;
+
+/// The hosts that have the same version of an agent, with what is judged of a message to any of them: somebody who is asked about it is
+/// asked once, and one yes is for all of them.
+pub(crate) struct JudgedHosts {
+    hosts: PlacedHosts,
+    judgement: Judgement,
+}
+
+impl JudgedHosts {
+    /// Whether that host is among them, and it is not decided yet.
+    pub fn waits_at(&self, host: PublicKey) -> bool {
+        matches!(self.judgement, Judgement::Later(_)) && self.hosts.iter().any(|(_, known)| *known == host)
+    }
+}
+
 /// Finds agents for whoever asks for them.
 pub(crate) struct Finder {
     discovery: Discovery,
@@ -127,15 +144,21 @@ impl Finder {
         permitted(self.judged(agent, hosts, request)).await
     }
 
-    /// What is judged of a message to each of these hosts.
-    pub fn judged(&self, agent: &AgentId, hosts: Vec<PublicKey>, request: &CallRequest) -> Vec<(PublicKey, Judgement)> {
-        hosts.into_iter().map(|host| (host, self.judge_host(agent, host, request))).collect()
+    /// What is judged of a message to these hosts.
+    pub fn judged(&self, agent: &AgentId, hosts: Vec<PublicKey>, request: &CallRequest) -> Vec<JudgedHosts> {
+        let version = |host: PublicKey| {
+            let known = self.discovery.described_by(host, agent)?;
+            known.description.version().map(str::to_owned)
+        };
+        let judged = by_version(hosts, version).into_iter().map(|(version, hosts)| {
+            let judgement = self.judge(agent, version.as_deref(), request);
+            JudgedHosts { hosts, judgement }
+        });
+        judged.collect()
     }
 
-    /// Whether a message may be sent to that host.
-    fn judge_host(&self, agent: &AgentId, host: PublicKey, request: &CallRequest) -> Judgement {
-        let known = self.discovery.described_by(host, agent);
-        let version = known.as_ref().and_then(|known| known.description.version());
+    /// Whether a message may be sent to a host that has that version.
+    fn judge(&self, agent: &AgentId, version: Option<&str>, request: &CallRequest) -> Judgement {
         let (principals, label) = (&request.metadata.principals, request.metadata.attributes.label);
         // The ids of what agents of this node say are the keys of their steps, or new ones.
         let is_again = matches!(principals.last(), Some(Principal::Agent(_)));
@@ -144,20 +167,36 @@ impl Finder {
     }
 }
 
+/// The hosts by the version that each has.
+fn by_version(
+    hosts: Vec<PublicKey>,
+    version: impl Fn(PublicKey) -> Option<String>,
+) -> Vec<(Option<String>, PlacedHosts)> {
+    let mut all: Vec<(Option<String>, PlacedHosts)> = Vec::new();
+    for placed in hosts.into_iter().enumerate() {
+        let version = version(placed.1);
+        match all.iter_mut().find(|(known, _)| *known == version) {
+            Some((_, same)) => same.push(placed),
+            None => all.push((version, vec![placed])),
+        }
+    }
+    all
+}
+
 /// The hosts to which a message may be sent, of those that were judged; an error if there are only others.
-pub(crate) async fn permitted(judged: Vec<(PublicKey, Judgement)>) -> Result<Vec<PublicKey>, OperationError> {
-    let mut permitted = Vec::with_capacity(judged.len());
-    let mut denied = None;
-    for (host, judgement) in judged {
+pub(crate) async fn permitted(judged: Vec<JudgedHosts>) -> Result<Vec<PublicKey>, OperationError> {
+    let (mut permitted, mut denied) = (PlacedHosts::new(), None);
+    for JudgedHosts { hosts, judgement } in judged {
         match judgement.decision().await.allowed() {
-            Ok(()) => permitted.push(host),
+            Ok(()) => permitted.extend(hosts),
             // What somebody can consent to says more than what stays denied.
             Err(why) => denied = denied.filter(needs_consent).or(Some(why)),
         }
     }
+    permitted.sort_unstable();
     match denied {
         Some(why) if permitted.is_empty() => Err(why),
-        _ => Ok(permitted),
+        _ => Ok(permitted.into_iter().map(|(_, host)| host).collect()),
     }
 }
 
@@ -209,7 +248,34 @@ fn remedied(error: OperationError, step: Option<Remedy>) -> OperationError {
 
 #[cfg(test)]
 mod tests {
+    use althing_call::{Consent, Decision};
+    use althing_protocol::SecretKey;
+
     use super::*;
+
+    #[test]
+    fn one_judgement_is_for_all_hosts_of_a_version_and_they_keep_their_order() {
+        let [one, two, three] = [3, 2, 1].map(|seed| SecretKey::from_seed(&[seed; 32]).public());
+        let version = |host| (host != two).then(|| "1.0.0".to_owned());
+        let judged = |of_two: Decision| -> Vec<JudgedHosts> {
+            let groups = by_version(vec![one, two, three], version);
+            let judged = groups.into_iter().map(|(version, hosts)| {
+                let decision = if version.is_some() { Decision::Allow } else { of_two.clone() };
+                JudgedHosts { hosts, judgement: Judgement::Now(decision) }
+            });
+            judged.collect()
+        };
+        assert_eq!(judged(Decision::Allow).len(), 2, "one for each version");
+        let asked = Decision::Ask(Consent { to: "it".to_owned() });
+        for (of_two, hosts) in [(Decision::Allow, vec![one, two, three]), (asked, vec![one, three])] {
+            let permitted = futures::executor::block_on(permitted(judged(of_two)));
+            assert_eq!(permitted.expect("some may be asked"), hosts);
+        }
+        let later = Judgement::Later(Box::pin(std::future::ready(Decision::Allow)));
+        let waiting = JudgedHosts { hosts: vec![(0, one), (1, three)], judgement: later };
+        assert_eq!([one, two, three].map(|host| waiting.waits_at(host)), [true, false, true]);
+        assert!(judged(Decision::Allow).iter().all(|judged| !judged.waits_at(one)), "it is decided");
+    }
 
     #[test]
     fn of_a_name_the_chosen_agent_is_told_first_and_why_the_others_were_left_out() {

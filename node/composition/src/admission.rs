@@ -2,6 +2,7 @@
 
 use althing_governance::{Act, AddedAgent, Governance, PolicyRefusal, admit};
 use althing_protocol::AgentId;
+use althing_protocol::contract::Class;
 use althing_td::{AgentFile, Callers, Demand, Exposure, RuntimeSpec, Sandbox, ToolServerSpec};
 
 use crate::publish::Stay;
@@ -23,8 +24,22 @@ pub(crate) async fn admit_added(
         Stay::Placed(group, _) => Some(*group),
         Stay::UntilRemoved | Stay::WhileConnected => None,
     };
-    admit_file(known, agent, group).await?;
+    admit_file(known, agent, (group, false)).await?;
     admit_shown(known.0, agent).await
+}
+
+/// Asks whether an agent that was added may run now: policies may be others than then. It is asked about control loops alone. Nobody
+/// calls these, so that nothing of what they do would be decided.
+///
+/// # Errors
+/// [`PolicyRefusal`].
+pub(crate) async fn admit_loop(
+    known: AdmissionBasis<'_>,
+    agent: (&AgentId, &AgentFile),
+    group: Option<&str>,
+) -> Result<(), PolicyRefusal> {
+    let is_loop = agent.1.contract.as_ref().is_some_and(|contract| matches!(contract.class, Class::Hrt(_)));
+    if is_loop { admit_file(known, agent, (group, true)).await } else { Ok(()) }
 }
 
 /// Asks whether another file may take the place of an agent's, and whether others than before may see or call it.
@@ -36,7 +51,7 @@ pub(crate) async fn admit_replaced(
     (id, file): (&AgentId, &AgentFile),
     before: &AgentFile,
 ) -> Result<(), PolicyRefusal> {
-    admit_file(known, (id, file), None).await?;
+    admit_file(known, (id, file), (None, false)).await?;
     if (&file.callers, file.exposure) == (&before.callers, before.exposure) {
         return Ok(());
     }
@@ -46,7 +61,7 @@ pub(crate) async fn admit_replaced(
 async fn admit_file(
     (governance, revocations): AdmissionBasis<'_>,
     (id, file): (&AgentId, &AgentFile),
-    group: Option<&str>,
+    (group, was_added): (Option<&str>, bool),
 ) -> Result<(), PolicyRefusal> {
     let installed = revocations.installed_row(&file.name);
     let release = installed.and_then(|row| row.agent.parse::<AgentId>().ok());
@@ -59,6 +74,7 @@ async fn admit_file(
         publisher: &publisher,
     };
     let act = match group {
+        group if was_added => Act::Run { agent, group },
         Some(group) => Act::Place { agent, group },
         None => Act::Add(agent),
     };

@@ -1,6 +1,6 @@
 //! Which of the agents that were added are still to be started, and which do not run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use althing_failure::Kind;
@@ -12,6 +12,8 @@ use crate::error::NodeError;
 pub struct AgentStarts {
     /// Agents that were added and do not run, and why.
     failed: Mutex<BTreeMap<String, String>>,
+    /// Those among them that policies do not permit: they are not tried again before these change.
+    forbidden: Mutex<BTreeSet<String>>,
     /// Those that were not started yet since the node was, and their latency classes.
     starting: Mutex<BTreeMap<String, &'static str>>,
     /// Whether each of those was tried.
@@ -20,7 +22,8 @@ pub struct AgentStarts {
 
 impl AgentStarts {
     pub(crate) fn new() -> AgentStarts {
-        AgentStarts { failed: Mutex::default(), starting: Mutex::default(), known: watch::Sender::new(false) }
+        let (failed, forbidden, starting) = (Mutex::default(), Mutex::default(), Mutex::default());
+        AgentStarts { failed, forbidden, starting, known: watch::Sender::new(false) }
     }
 
     /// Agents that were added and do not run, and why.
@@ -29,6 +32,20 @@ impl AgentStarts {
     /// If another holder panicked.
     pub fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.failed.lock().expect("no holder of the failed agents panics")
+    }
+
+    /// Those among them that the owner's policies do not permit: control loops.
+    ///
+    /// # Panics
+    /// If another holder panicked.
+    pub fn forbidden(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.forbidden.lock().expect("no holder of the forbidden agents panics")
+    }
+
+    /// Those that do not run and are to be tried again.
+    pub(crate) fn to_retry(&self) -> Vec<String> {
+        let (failed, forbidden) = (self.failed(), self.forbidden());
+        failed.keys().filter(|name| !forbidden.contains(*name)).cloned().collect()
     }
 
     /// Agents that were added and are still to be started since the node was, with their latency classes.
@@ -67,9 +84,14 @@ impl AgentStarts {
             Some(failure) => {
                 self.failed().insert(name.to_owned(), failure.to_string());
                 self.starting().remove(name);
+                match failure {
+                    NodeError::Forbidden(_) => self.forbidden().insert(name.to_owned()),
+                    _ => self.forbidden().remove(name),
+                };
             }
             None => {
                 self.failed().remove(name);
+                self.forbidden().remove(name);
                 self.starting().remove(name);
             }
         }

@@ -14,6 +14,7 @@ use althing_protocol::{AgentId, AgentRef, Contract};
 use althing_store::Store;
 use althing_td::{AgentFile, RuntimeSpec};
 
+use crate::admission::admit_loop;
 use crate::agent_records::AgentRecords;
 use crate::bindings::Bindings;
 use crate::blocking::run_blocking;
@@ -68,7 +69,7 @@ impl AgentVersions {
     /// Starts an agent in the version of this file, beside those that run; peers see the one that was there before.
     pub async fn start_version(&self, added: &StoredAgent, pins: Option<Pins>) -> Result<AgentRef, NodeError> {
         self.identity.check_authority()?;
-        self.check_standing(added)?;
+        self.check_may_run(added).await?;
         self.bindings.check_profile(&added.file)?;
         // What an agent does is recorded, and so nothing runs where that cannot be.
         self.records.check().await?;
@@ -127,10 +128,10 @@ impl AgentVersions {
     pub async fn end_revoked(&self, store: &dyn Store) {
         let others = match stored_agents(store) {
             Ok(others) => others,
-            Err(error) => return tracing::error!(%error, "versions whose releases are revoked could not be stopped"),
+            Err(error) => return tracing::error!(%error, "versions that may not run any more could not be stopped"),
         };
         for other in others {
-            let Err(why) = self.check_standing(&other) else { continue };
+            let Err(why) = self.check_may_run(&other).await else { continue };
             let Ok(version) = publish::agent_ref(&self.identity.owner(), &other.file) else { continue };
             if self.running(&other.file.name).contains(&version) {
                 tracing::warn!(agent = other.file.name, version = &*version.version, %why, "a version is stopped");
@@ -142,6 +143,18 @@ impl AgentVersions {
     /// Whether the owner of an agent stopped it.
     pub fn is_stopped(&self, agent: &AgentId) -> bool {
         self.orders.why_stopped(agent).is_some()
+    }
+
+    /// Refuses an agent that may not run now: as [`AgentVersions::check_standing`], and a control loop that the owner's policies do not
+    /// permit as they are. Of agents of other classes policies decide call by call.
+    ///
+    /// # Errors
+    /// [`NodeError::Stopped`], [`NodeError::Revoked`], [`NodeError::Forbidden`].
+    pub async fn check_may_run(&self, added: &StoredAgent) -> Result<(), NodeError> {
+        self.check_standing(added)?;
+        let id = publish::agent_id(&self.identity.owner(), &added.file)?;
+        let known = (&self.governance, self.revocations.as_ref());
+        Ok(admit_loop(known, (&id, &added.file), added.group.as_deref()).await?)
     }
 
     /// Refuses an agent that its owner stopped, or whose release its publisher revoked.

@@ -1,5 +1,6 @@
 //! The agents of this node: added, started, published to peers, and removed.
 
+mod loops;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -13,17 +14,17 @@ use althing_execution::definition::Pins;
 use althing_execution::kernel::{Kernel, LeaseError};
 use althing_execution::{AgentState, AgentStatus, Host};
 use althing_failure::Kind;
-use althing_governance::{Governance, end_questions_of};
+use althing_governance::Governance;
 use althing_protocol::AgentId;
 use althing_protocol::object::{OrderSubject, OrderWord};
-use althing_store::{Store, WriteError};
+use althing_store::Store;
 use althing_td::{AgentFile, RightsChanges, RuntimeSpec};
 
 use crate::admission::{admit_added, admit_replaced};
 use crate::agent_records::AgentRecords;
 use crate::agent_starts::AgentStarts;
 use crate::agent_versions::AgentVersions;
-use crate::agreements::Agreements;
+use crate::agreements::{AgreementRows, Agreements};
 use crate::bindings::Bindings;
 use crate::error::NodeError;
 use crate::events::{Event, Events};
@@ -36,6 +37,7 @@ use crate::revocations::{InstalledRow, Revocations, remove_folder};
 use crate::rollouts::{Rollouts, start_others};
 use crate::smooth;
 
+pub(crate) use loops::follow_policies;
 pub(crate) use tools::follow_tools;
 
 /// The agents of a node.
@@ -113,6 +115,11 @@ impl Agents {
         &self.records
     }
 
+    /// Where they are kept.
+    pub(crate) fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
     /// Starts the agents that were added before; one that fails does not keep the others from starting. Gives what the user
     /// should know of them.
     pub(crate) async fn start_stored(&self) -> Result<Vec<String>, NodeError> {
@@ -144,24 +151,6 @@ impl Agents {
         }
         self.starts.tell_known();
         Ok(notes)
-    }
-
-    /// Starts agents that were not started yet, and those that failed to start before: the cause may be gone.
-    pub(crate) async fn retry_failed(&self) -> Result<(), NodeError> {
-        let failed: Vec<String> = self.starts.failed().keys().cloned().collect();
-        let names: BTreeSet<String> = self.starts.starting().keys().cloned().chain(failed).collect();
-        for name in names {
-            let _changing = self.names.hold().await;
-            // It may have been removed meanwhile.
-            let stored = publish::permanent(self.store.as_ref())?;
-            let Some(added) = stored.iter().find(|added| added.file.name == name) else {
-                self.starts.note(&name, None);
-                continue;
-            };
-            self.starts.note(&name, self.restart(added).await.as_ref().err());
-        }
-        self.starts.tell_known();
-        Ok(())
     }
 
     /// Adds an agent: starts it and publishes it to the peers; it is started with the node again if `keep` is set.
@@ -352,7 +341,7 @@ impl Agents {
     }
 
     /// Starts an agent that was added before, with the tool definitions of then.
-    async fn restart(&self, added: &StoredAgent) -> Result<(), NodeError> {
+    pub(crate) async fn restart(&self, added: &StoredAgent) -> Result<(), NodeError> {
         self.start(added, Some(added.kept_pins()?)).await?;
         start_others(&self.versions, &self.rollouts, &added.file.name).await;
         let mut now = added.clone();
@@ -410,46 +399,50 @@ impl Agents {
     pub async fn remove(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.names.hold().await;
         stored(self.store.as_ref(), name)?;
-        self.forget(name).await
+        self.forget(name, None).await
+    }
+
+    /// What is noted of what was agreed to for that name, and for the first of these files, before an agent is added.
+    ///
+    /// # Errors
+    /// [`NodeError`] of the store.
+    pub fn noted(&self, name: &str, sources: &[PathBuf]) -> Result<AgreementRows, NodeError> {
+        Agreements(self.store.as_ref()).noted(name, sources.first().map(PathBuf::as_path))
+    }
+
+    /// Stops an agent that was added and did not start, and forgets it and what was agreed to by that: `before` is what was noted.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn take_back(&self, name: &str, before: AgreementRows) -> Result<(), NodeError> {
+        let _changing = self.names.hold().await;
+        stored(self.store.as_ref(), name)?;
+        self.forget(name, Some(before)).await
     }
 
     /// Stops an agent that its group does not place here any more, and forgets it.
     pub async fn withdraw(&self, name: &str) -> Result<(), NodeError> {
         let _changing = self.names.hold().await;
-        self.forget(name).await
+        self.forget(name, None).await
     }
 
-    async fn forget(&self, name: &str) -> Result<(), NodeError> {
+    async fn forget(&self, name: &str, before: Option<AgreementRows>) -> Result<(), NodeError> {
         self.rollouts.forget(name).await?;
         let added = publish::named(self.store.as_ref(), name)?;
         if let Err(error) = self.records.change("removing", added.as_ref().map(|added| &added.file), None).await {
             // What ends must end, also where nothing can be recorded.
             tracing::error!(agent = name, %error, "that an agent is removed is not on record");
         }
-        match added {
-            Some(added) => Agreements(self.store.as_ref()).remove(&added).await?,
-            None => publish::delete(self.store.as_ref(), name).await?,
+        match (added, before) {
+            (_, Some(before)) => Agreements(self.store.as_ref()).take_back(name, before).await?,
+            (Some(added), None) => Agreements(self.store.as_ref()).remove(&added).await?,
+            (None, None) => publish::delete(self.store.as_ref(), name).await?,
         }
         self.starts.note(name, None);
         self.stop(name).await?;
         self.host.process.forget(name);
         let installed = self.revocations.set_installed(name, None).await?;
         installed.iter().flat_map(InstalledRow::folders).for_each(|folder| remove_folder(folder));
-        Ok(())
-    }
-
-    /// Records the end of all agents, which ended with the node.
-    pub(crate) async fn record_ends(&self) {
-        self.records.end_all().await;
-    }
-
-    /// Stops all agents; they stay added.
-    pub(crate) async fn end_all(&self, why: &str) -> Result<(), NodeError> {
-        let _changing = self.names.hold().await;
-        for status in self.host.status() {
-            self.stop(&status.name).await?;
-            self.starts.failed().insert(status.name, why.to_owned());
-        }
         Ok(())
     }
 
@@ -460,7 +453,8 @@ impl Agents {
         }
     }
 
-    async fn stop(&self, name: &str) -> Result<(), NodeError> {
+    /// Stops one, which stays added.
+    pub(crate) async fn stop(&self, name: &str) -> Result<(), NodeError> {
         let id = AgentId::new(self.identity.owner().id(), name)?;
         let was_shown = self.discovery.is_hosted(name);
         self.discovery.unhost(&id);
@@ -483,53 +477,6 @@ fn note_end(events: &Events, name: &str, ran: bool) {
 pub fn is_revoked_install(agents: &Agents, added: &StoredAgent) -> bool {
     agents.revocations.installed_row(&added.file.name).is_some()
         && matches!(agents.versions.check_standing(added), Err(NodeError::Revoked(_)))
-}
-
-/// Whether an agent does not run because its owner stopped it, or revoked it.
-#[must_use]
-pub fn is_stopped_by_owner(agents: &Agents, added: &StoredAgent) -> bool {
-    let standing = agents.versions().check_standing(added);
-    matches!(standing, Err(NodeError::Stopped(_)))
-}
-
-/// Stops the agents that their owner stopped, and those whose releases their publishers revoked; they stay added, and say why they do
-/// not run. One that may run again is started with those that failed.
-pub async fn end_revoked(agents: &Agents) {
-    if let Err(error) = end_stopped(agents).await {
-        tracing::error!(%error, "questions about agents that are stopped could not be ended");
-    }
-}
-
-/// The same, for who tells what became of the questions to people.
-///
-/// # Errors
-/// [`WriteError`]: the agents are stopped, and what people were asked about them waits on.
-pub async fn end_stopped(agents: &Agents) -> Result<(), WriteError> {
-    stop_revoked(agents).await;
-    // Nobody waits for what people would answer; a turn that rests hears so once its agent runs again.
-    let is_stopped = |agent: &AgentId| agents.versions().is_stopped(agent);
-    let questions = end_questions_of(&agents.governance, is_stopped).await?;
-    if questions > 0 {
-        tracing::info!(questions, "questions about agents that are stopped are over");
-    }
-    Ok(())
-}
-
-async fn stop_revoked(agents: &Agents) {
-    let _changing = agents.names.hold().await;
-    let known = match publish::all(agents.store.as_ref()) {
-        Ok(known) => known,
-        Err(error) => return tracing::error!(%error, "agents whose releases are revoked could not be stopped"),
-    };
-    for added in known {
-        let Err(why) = agents.versions.check_standing(&added) else { continue };
-        let name = added.file.name;
-        match agents.stop(&name).await {
-            Ok(()) => agents.starts.note(&name, Some(&why)),
-            Err(error) => tracing::error!(agent = name, %error, "an agent whose release is revoked does not stop"),
-        }
-    }
-    agents.versions.end_revoked(agents.store.as_ref()).await;
 }
 
 /// Renews the grants of the agents that run, as many as can be; gives the first failure.

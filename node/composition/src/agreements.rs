@@ -14,6 +14,9 @@ pub const AGREED: Family = Family("althing.agreed-programs");
 /// Names and files of which that is known.
 const AGREED_MAX: usize = 2_048;
 
+/// What was noted for a name and for a file at one time: rows under their keys, and none where nothing was.
+pub struct AgreementRows(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+
 /// What was agreed to, in a store.
 pub(crate) struct Agreements<'a>(pub(crate) &'a dyn Store);
 
@@ -53,6 +56,34 @@ impl Agreements<'_> {
                 tracing::warn!(agent = name, "no room to note what it might do: `agent add` will not compare");
                 publish::delete(self.0, name).await
             }
+            written => Ok(written?),
+        }
+    }
+
+    /// What is noted for that name, and for that path of its file.
+    pub(crate) fn noted(&self, name: &str, source: Option<&Path>) -> Result<AgreementRows, NodeError> {
+        let mut rows = Vec::new();
+        for key in keys(name, source) {
+            let row = self.0.read(AGREED, &key)?;
+            rows.push((key, row));
+        }
+        Ok(AgreementRows(rows))
+    }
+
+    /// Deletes an agent that did not start when it was added: what is noted is what was before, since whoever agreed to that agent
+    /// has none; where there is no room for that, it is deleted alone.
+    pub(crate) async fn take_back(&self, name: &str, before: AgreementRows) -> Result<(), NodeError> {
+        let AgreementRows(rows) = before;
+        let mut batch = Batch::new();
+        batch.delete(AGENTS, name.as_bytes());
+        for (key, row) in rows {
+            match row {
+                Some(row) => batch.put(AGREED, key, row),
+                None => batch.delete(AGREED, key),
+            };
+        }
+        match self.0.write(batch, Durability::Synced).await {
+            Err(WriteError::Full { .. }) => publish::delete(self.0, name).await,
             written => Ok(written?),
         }
     }

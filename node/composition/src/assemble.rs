@@ -49,7 +49,7 @@ use crate::publish;
 use crate::push::Post;
 use crate::revocation_check::KnownRevocations;
 use crate::revocations::Revocations;
-use crate::rollouts::Rollouts;
+use crate::rollouts::{self, Rollouts};
 use crate::trust::{TrustedPeers, read_trusted};
 
 /// Turns at which a node reports full load.
@@ -208,6 +208,7 @@ impl Node {
         self.notes.extend(self.lan.failure.iter().map(|why| format!("not on the LAN: {why}")));
         known_peers::load(self.store.as_ref(), &self.discovery).await?;
         orders::serve(&self.orders, &self.communication)?;
+        rollouts::serve(&self.rollouts, &self.communication)?;
         send_notifications(&self.hosting, self.config.push.clone(), &self.key, &self.clock);
         self.communication.check_reachability(self.config.announce.clone());
         self.trust.watch_keys();

@@ -12,6 +12,7 @@
 
 mod admission;
 mod agent_records;
+mod agent_standing;
 mod agent_starts;
 mod agent_versions;
 mod agents;
@@ -46,8 +47,10 @@ mod trust;
 pub use althing_communication::{Passed, Tapped, Taps};
 pub use althing_governance::{Act, Gates, Governance, NodeProfile, admit_by, ask_grants};
 
+pub use agent_standing::{end_revoked, end_stopped, is_stopped_by_owner};
 pub use agent_starts::AgentStarts;
-pub use agents::{Agents, agent_statuses, end_revoked, end_stopped, is_revoked_install, is_stopped_by_owner};
+pub use agents::{Agents, agent_statuses, is_revoked_install};
+pub use agreements::AgreementRows;
 pub use assemble::{Execution, LanPort, MakeDecide, Ports};
 pub use bindings::{Bindings, SealedBinding};
 pub use blocking::run_blocking;

@@ -20,6 +20,7 @@ use althing_protocol::{SecretKey, hex};
 use althing_store::{Batch, Durability, Family, Store};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_standing;
 use crate::agents::{self, Agents};
 use crate::agreements::AGREED;
 use crate::bindings::{BINDING_PROOFS, BINDINGS, Bindings};
@@ -214,11 +215,13 @@ impl Node {
         let introducing = self.lan.announce_introductions(&self.discovery);
         let noting = Box::pin(event_sources::follow(&self.events, &self.identity, &self.groups));
         let tools = agents::follow_tools(&self.agents, self.config.adopted.check);
-        let orders = Box::pin(async { tokio::join!(self.orders.gossip(), self.follow_orders()) });
+        let policies = agents::follow_policies(&self.agents);
+        let orders = Box::pin(async { tokio::join!(self.orders.gossip(), self.follow_orders(), policies) });
         let governing = Box::pin(self.governance.run());
         let shadows = rollouts::follow_shadows(self);
         let models = Box::pin(rollouts::follow_models(self));
-        let rollouts = Box::pin(async { tokio::join!(rollouts::follow(self), shadows, models) });
+        let news = Box::pin(async { tokio::join!(rollouts::gossip(&self.rollouts), rollouts::follow_news(self)) });
+        let rollouts = Box::pin(async { tokio::join!(rollouts::follow(self), shadows, models, news) });
         let agents = async { tokio::join!(self.renew_when_due(), tools, orders, governing, rollouts) };
         tokio::join!(agents, self.sweep_memory(), keys, introducing, noting);
     }
@@ -227,7 +230,7 @@ impl Node {
     async fn follow_orders(&self) {
         let mut changes = self.orders.changes();
         loop {
-            agents::end_revoked(&self.agents).await;
+            agent_standing::end_revoked(&self.agents).await;
             if changes.changed().await.is_err() {
                 break;
             }
@@ -255,7 +258,7 @@ impl Node {
         // Agents that wait for the machine to be probed are started as soon as it is.
         self.agents.probed().await;
         loop {
-            if let Err(error) = self.agents.retry_failed().await {
+            if let Err(error) = agent_standing::retry_failed(&self.agents).await {
                 tracing::error!(%error, "agents that failed could not be started again");
             }
             // Measured by the time of day, which goes on while a machine sleeps.
@@ -348,7 +351,7 @@ impl Node {
         if revoked {
             tracing::error!(owner = %owner.id(), "the owner revoked its keys; its agents end");
             self.identity.drop_membership();
-            return self.agents.end_all("the owner revoked its keys").await;
+            return agent_standing::end_all(&self.agents, &self.host, "the owner revoked its keys").await;
         }
         tracing::info!(owner = %owner.id(), key = %owner.key.public(), "the owner's keys have changed");
         // At once: whoever has heard of the new keys refuses this node's calls until it shows what they signed.
@@ -386,7 +389,7 @@ impl Node {
         self.hosting.end_turns();
         let _ = tokio::time::timeout(TOLD, self.drained()).await;
         self.host.stop_all().await;
-        self.agents.record_ends().await;
+        self.agents.records().end_all().await;
         self.groups.shut_down().await;
         if let Err(error) = known_peers::write_changed(self.store.as_ref(), &self.discovery).await {
             tracing::warn!(%error, "the newest of the peers that are worth remembering were not stored");

@@ -79,6 +79,8 @@ pub enum AgentStep {
     LookAt,
     /// Remove the application that placed it, for all members of its group.
     RemoveApp,
+    /// Look which agents run, and in which versions.
+    ListRunning,
 }
 
 /// A step that finds an agent, calls one, or shows what became of a call.
@@ -121,6 +123,8 @@ pub enum CallStep {
     Restart(String),
     /// Look what the turns of the task of that id did.
     ShowLineage(String),
+    /// Look what gates refused of the answers of the task of that id, and why.
+    ShowVerdict(String),
 }
 
 /// A step in a group that the node belongs to.
@@ -230,6 +234,8 @@ pub enum NodeStep {
     LoadPolicy,
     /// Remove old bodies of the audit log.
     PruneAudit,
+    /// Look why the decision of that number was as it was, and what labels would have said.
+    ExplainDecision(u64),
 }
 
 /// A step with registries, or with what comes from them.

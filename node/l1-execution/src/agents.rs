@@ -25,7 +25,8 @@ pub trait AgentCalls: Send + Sync + 'static {
     /// The distinct names of known agents, at most `max`.
     fn known(&self, max: usize) -> Vec<String>;
 
-    /// The id of the agent to which a name leads now, if it leads to one that may be called.
+    /// The agent to which a name leads now, if it leads to one that may be called, and which of its nodes is to be asked: as a text that
+    /// [`AgentCalls::ask`] reads.
     fn callee(&self, _name: String) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(None))
     }
@@ -95,7 +96,7 @@ pub struct Question {
     pub rights: TurnRights,
     /// The key of the call, where the turn has a journal: the called agent does once what it is told twice with it.
     pub key: Option<String>,
-    /// The id of the agent that is called, whatever the name leads to now; none: the one to which it leads.
+    /// Who is called, as [`AgentCalls::callee`] said, whatever the name leads to now; none: the agent to which it leads.
     pub callee: Option<String>,
     /// The hash of the manifest that the calling agent was bound to; empty outside turns.
     pub binding_hash: Arc<str>,

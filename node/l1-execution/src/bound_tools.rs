@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use althing_protocol::binding;
+use althing_protocol::{Label, binding};
 use althing_td::Effect;
 use tokio::runtime::Handle;
 
@@ -46,6 +46,14 @@ impl BoundTools {
     #[must_use]
     pub fn effect_of(&self, tool: &str) -> Effect {
         self.tools.effect_of(tool)
+    }
+
+    /// The label of what a person tells in place of what a tool (`server/tool`) answers, in a turn that was given data of the label
+    /// `given`: as what the tool answers. Of one of which the owner says nothing, and of one of the node's own, nobody vouches for it.
+    #[must_use]
+    pub fn told_label(&self, tool: &str, given: Option<Label>) -> Label {
+        let is_own = self.tools.servers().find(tool).is_some_and(|(_, server, _)| server.is_own());
+        self.tools.profiles().told_label(tool, is_own, given)
     }
 
     /// Lists the servers whose tools may have changed since they were listed last; with `all` every one.

@@ -79,7 +79,7 @@ fn of_tools(agent: &AgentRef, tools: &Tools, most: Option<u8>) -> Vec<CatalogueT
     let pinned = known.pins().into_iter().flatten().map(|(name, _)| name);
     let names: BTreeSet<&String> = pinned.chain(known.fit().keys()).chain(known.unfit().keys()).collect();
     let tool = |name: &String| {
-        let terms = tools.profiles.of(name);
+        let terms = tools.profiles().of(name);
         let why = if tools.may(name) {
             known.unfit().get(name).map(Unfit::brief).or_else(|| suspended.get(name).cloned())
         } else {

@@ -15,6 +15,7 @@ use crate::agent::AgentError;
 use crate::context::{self, CallContext};
 use crate::journal::JournalError;
 use crate::ruling::{Ask, Denied, GateVerdict, Permit};
+use crate::statements::ModelClearance;
 use crate::steps::change;
 use crate::tool_call::{CallKind, Permission, ToolCall};
 use crate::tool_error::{ToolError, failure};
@@ -162,6 +163,19 @@ impl Decisions {
     ) -> Result<Result<T, E>, GateRefusal> {
         let turn = context::now();
         let call = ToolCall { kind, ..self.call(&turn, name, "", arguments) };
+        self.closed(&call, work).await
+    }
+
+    /// The same of a request to a model that is cleared so far.
+    pub async fn gated_request<T, E: Display>(
+        &self,
+        clearance: ModelClearance,
+        name: &str,
+        body: &Value,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<Result<T, E>, GateRefusal> {
+        let (turn, kind) = (context::now(), CallKind::Model);
+        let call = ToolCall { kind, clearance: Some(clearance), ..self.call(&turn, name, "", body) };
         self.closed(&call, work).await
     }
 

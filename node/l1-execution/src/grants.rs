@@ -6,6 +6,7 @@ use althing_fetch::Url;
 use althing_td::{Demand, ModelEndpoint, RuntimeSpec, Sandbox, ToolServerSpec};
 
 use crate::secrets::SecretLookup;
+use crate::statements::ModelClearance;
 
 /// Something that an agent is to be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Grant<'a> {
         name: &'a str,
         /// Where it is.
         host: Option<&'a str>,
+        /// How far it is cleared.
+        clearance: ModelClearance,
     },
     /// A server of tools.
     Server {
@@ -118,8 +121,8 @@ pub(crate) fn ask_for_server(ask: &AskGrant, agent: &str, (name, spec): (&str, &
 pub(crate) fn ask_for_runtime(ask: &AskGrant, agent: &str, runtime: &RuntimeSpec) -> Result<(), String> {
     match runtime {
         RuntimeSpec::Model { endpoints, .. } => endpoints.iter().try_for_each(|endpoint| {
-            let host = host_of(&endpoint.url);
-            ask(agent, Grant::Model { name: endpoint.named(), host: host.as_deref() })
+            let (host, clearance) = (host_of(&endpoint.url), ModelClearance::of(endpoint));
+            ask(agent, Grant::Model { name: endpoint.named(), host: host.as_deref(), clearance })
         }),
         RuntimeSpec::Process { sandbox, .. } => ask_for_program(ask, agent, sandbox),
         RuntimeSpec::Native { .. } | RuntimeSpec::Wasm { .. } | RuntimeSpec::Remote { .. } => Ok(()),

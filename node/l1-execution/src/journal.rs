@@ -72,7 +72,8 @@ pub struct Intent {
     pub seq: u32,
     /// The same for each attempt at the step, and of no other step.
     pub key: [u8; 32],
-    /// The id of the agent to which a called agent's name led when the intent was written first: that one is asked, and no other.
+    /// The agent and the node for which a called agent's name stood when the intent was written first, as who asks agents writes that:
+    /// they are asked, and no others.
     pub callee: Option<String>,
 }
 
@@ -130,6 +131,11 @@ pub trait Journal: Send + Sync + 'static {
     /// Whether it has what was said in a turn that is over, for a test: nobody is asked, and nothing is spent, also where a step is
     /// answered.
     fn is_tape(&self) -> bool {
+        false
+    }
+
+    /// Whether its turn is one of a test: what people would be asked about is denied at once.
+    fn asks_nobody(&self) -> bool {
         false
     }
 
@@ -251,6 +257,23 @@ pub enum CheckpointError {
     Journal(#[from] JournalError),
 }
 
+/// Whose journals hold all that they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JournalShare {
+    /// Those of the turn's own session.
+    #[error("the journals of this session")]
+    Session,
+    /// Those of whoever sent the message, or of all strangers of that one's origin.
+    #[error("the journals of this caller's unfinished tasks")]
+    Caller,
+    /// Those of everybody but the owner of the node, for whom the rest is kept.
+    #[error("the journals of all callers but the owner of this node")]
+    Others,
+    /// All that there are.
+    #[error("the journals of this node")]
+    Node,
+}
+
 /// Why a turn cannot go on by its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
@@ -302,12 +325,11 @@ pub enum JournalError {
         /// What is wrong, and at which step where that is known.
         what: String,
     },
-    /// The rows of all turns take as much of the node's disk as they may.
-    #[error(
-        "FULL: the journals of this node hold all that they may, {most} bytes; send the message again when other tasks \
-         have ended"
-    )]
+    /// The rows of turns take as much of the node's disk as they may.
+    #[error("FULL: {whose} hold all that they may, {most} bytes; send the message again when other tasks have ended")]
     Full {
+        /// Those of which turns.
+        whose: JournalShare,
         /// Bytes.
         most: u64,
     },

@@ -103,7 +103,8 @@ pub use finding_counts::{CallNorm, FindingCount, FindingCounts};
 pub use hard::HardStatus;
 pub use host::{
     AgentStatus, Binding, Builtins, Connect, Host, Loaded, Ports, Scheduling, ServerOf, SoftRuntime, StartError,
-    TurnStatus, answered, containment_of, core_promise, count_success, enclosed, success_of, success_rates, work_terms,
+    TurnStatus, answered, containment_of, core_promise, count_success, enclosed, success_of, success_rates,
+    turn_counts, work_terms,
 };
 pub use journal::{JournalError, TurnRights};
 pub use model_choice::model_of;
@@ -115,8 +116,8 @@ pub use process::remote::{agreed_digest, card as remote_card};
 pub use process::{CardFault, ShownCard};
 pub use running::AgentKey;
 pub use signals::{Seat, SignalError, Signals};
-pub use success_counts::{SuccessRate, TurnSuccess};
+pub use success_counts::{SuccessRate, TurnCounts, TurnSuccess};
 pub use syscalls::SystemCalls;
 pub use tool_agent::ToolAgent;
-pub use turn_record::{EndedTurn, TurnRecorder};
+pub use turn_record::{EndedTurn, ToldCall, TurnRecorder};
 pub use work_terms::WorkTerms;

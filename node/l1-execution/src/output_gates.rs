@@ -48,7 +48,7 @@ impl Tools {
     /// What a tool (`server/tool`) does outside if it is called once more, as the node or else the agent's file says it.
     #[must_use]
     pub fn effect_of(&self, tool: &str) -> Effect {
-        self.effects.of(tool)
+        self.effects().of(tool)
     }
 }
 
@@ -65,10 +65,12 @@ pub(crate) async fn judged<F: Future<Output = Result<(), AgentError>>>(
 ) -> Result<(), AgentError> {
     out.admit(&turn.message)?;
     let task = turn.task_id.clone();
+    // Tests and shadows count for nothing: their tasks are not kept, and nobody could look at them.
+    let is_kept = turn.parameters.verdicts.is_some();
     if !out.may_repair() {
         let ended = Box::pin(run(turn, out.clone())).await;
         let (released, is_refused) = release(&out, ended).await;
-        if is_refused {
+        if is_refused && is_kept {
             findings.add(ANSWER_REFUSED, &task);
         }
         return released;
@@ -79,7 +81,7 @@ pub(crate) async fn judged<F: Future<Output = Result<(), AgentError>>>(
         let ended = Box::pin(run(attempt, out.clone())).await;
         let (released, is_refused) = release(&out, ended).await;
         // However often it is repaired, it is one answer.
-        if is_refused && !is_counted {
+        if is_refused && is_kept && !is_counted {
             findings.add(ANSWER_REFUSED, &task);
             is_counted = true;
         }

@@ -43,6 +43,14 @@ impl Profiles {
         }
     }
 
+    /// The label of what a person tells in place of what a tool answers, in a turn that was given data of the label `given`. What a
+    /// server of the node's own answers has labels of its own, and what is told in its place has none.
+    pub fn told_label(&self, tool: &str, is_own: bool, given: Option<Label>) -> Label {
+        let level = given.map_or(DataLabel::Public, |given| given.level);
+        let known = is_own.then_some(Label { level, trusted: false });
+        self.label(tool, known, level)
+    }
+
     /// Whether the agent is given a handle in place of what a tool answers. Not where it only passes that on to its caller, who asked
     /// for it.
     pub fn hides(&self, name: &str) -> bool {
@@ -125,5 +133,25 @@ mod tests {
         let own = Label::of_trusted(DataLabel::Public);
         assert_eq!(of("memory/get", own), own);
         assert_eq!(of("agents/far", own), Label { level: DataLabel::Confidential, trusted: false });
+    }
+
+    #[test]
+    fn what_a_person_tells_is_trusted_where_the_tool_is_and_its_level_is_that_of_the_turn_or_of_the_tool() {
+        let all = profiles(
+            &[("bank/pay", said(Some(true), Some(DataLabel::Restricted))), ("bank/*", said(None, None))],
+            &[("agents/*", said(Some(true), Some(DataLabel::Public)))],
+        );
+        let given = Some(Label::of_trusted(DataLabel::Confidential));
+        let untrusted = |level| Label { level, trusted: false };
+        assert_eq!(all.told_label("bank/pay", false, given), Label::of_trusted(DataLabel::Restricted));
+        for tool in ["bank/see", "mail/send"] {
+            assert_eq!(all.told_label(tool, false, given), untrusted(DataLabel::Confidential), "{tool}");
+            assert_eq!(all.told_label(tool, false, None), untrusted(DataLabel::Public), "{tool}");
+        }
+        assert_eq!(
+            all.told_label("agents/far", true, given),
+            untrusted(DataLabel::Confidential),
+            "its answer is not there"
+        );
     }
 }

@@ -27,8 +27,9 @@ pub enum GateVerdict {
 /// The right to make one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permit {
-    /// Rows of the store in which the journal is, for the batch of the call's intent; of a call without an intent, for that of
-    /// its result. The gate of a call that is not journalled writes what it must by itself, before it permits the call.
+    /// Rows of the store in which the journal is, for the batch of the call's intent; of a call without an intent they are written
+    /// before it is made, or with its result where it changes nothing. The gate of a call that is not journalled writes what it must by
+    /// itself, before it permits the call.
     pub rows: Batch,
     /// What the gate gets back with the outcome; none of a call that was permitted before its node ended.
     pub receipt: Option<[u8; 16]>,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use althing_protocol::contract::DataLabel;
 use althing_protocol::{Digest, digest};
-use althing_td::{AgentFile, Effect, ToolServerSpec, ToolTerms};
+use althing_td::{AgentFile, Effect, ModelEndpoint, ToolServerSpec, ToolTerms};
 
 /// What an owner says of the tools of one agent (by `server/tool` or `server/*`), and who has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +15,24 @@ pub struct ToolStatements {
     pub terms: [BTreeMap<String, ToolTerms>; 2],
     /// The digest of the address or the program of each server, by its name in the agent's file.
     pub servers: BTreeMap<String, Digest>,
+    /// How far the model is cleared that makes the embeddings of the agent's memory; none of the built-in one, which asks nobody.
+    pub embeddings: Option<ModelClearance>,
+}
+
+/// How far a model is cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModelClearance {
+    /// The strictest label of data that it may be given; `internal` where nobody wrote one.
+    pub level: DataLabel,
+    /// Whether somebody wrote it beside the model.
+    pub is_written: bool,
+}
+
+impl ModelClearance {
+    /// That of the model at an endpoint.
+    pub(crate) fn of(endpoint: &ModelEndpoint) -> ModelClearance {
+        ModelClearance { level: endpoint.clearance.unwrap_or_default(), is_written: endpoint.clearance.is_some() }
+    }
 }
 
 impl ToolStatements {
@@ -28,6 +47,38 @@ impl ToolStatements {
             effects: [effects.clone(), file.effects.clone()],
             terms: [terms.clone(), file.profiles.clone()],
             servers: file.tools.iter().map(|(name, spec)| (name.clone(), place(spec))).collect(),
+            embeddings: file.embeddings.as_ref().map(ModelClearance::of),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn how_far_the_model_of_embeddings_is_cleared_is_said_and_that_nobody_wrote_it() {
+        let of = |clearance: Option<&str>| {
+            let mut endpoint = json!({ "url": "http://127.0.0.1:9/v1", "model": "mini" });
+            if let Some(clearance) = clearance {
+                endpoint["clearance"] = json!(clearance);
+            }
+            let contract = json!({ "class": { "latency": "srt" }, "memory": {} });
+            let runtime = json!({ "model": { "prompt": "Help.", "endpoints": [endpoint.clone()] } });
+            let file = json!({
+                "name": "clerk",
+                "description": "Plays a part",
+                "runtime": runtime,
+                "embeddings": endpoint,
+                "contract": contract,
+            });
+            let file = AgentFile::parse(&file.to_string()).expect("an agent file");
+            ToolStatements::of(&file, &BTreeMap::new(), &BTreeMap::new()).embeddings
+        };
+        assert_eq!(of(None), Some(ModelClearance { level: DataLabel::Internal, is_written: false }));
+        let restricted = ModelClearance { level: DataLabel::Restricted, is_written: true };
+        assert_eq!(of(Some("restricted")), Some(restricted));
     }
 }

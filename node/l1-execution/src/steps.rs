@@ -16,7 +16,6 @@ use crate::agent::AgentError;
 use crate::context;
 use crate::decisions::Decisions;
 use crate::definition::hash;
-use crate::effects::Effects;
 use crate::journal::{
     Checkpoint, Effect, Intent, Journal, JournalError, NextStep, Reading, Replay, Step, StepOutcome, TurnRights,
 };
@@ -48,19 +47,12 @@ pub fn current_key_text() -> Option<String> {
     current_key().map(|key| hex(&key))
 }
 
-/// The id of the agent to which the call that is made here led when it was made first.
+/// The agent and the node to which the call that is made here led when it was made first.
 pub(crate) fn current_callee() -> Option<String> {
     CALL.try_with(|intent| intent.callee.clone()).ok().flatten()
 }
 
 impl Tools {
-    /// The same, of whose effects that is said.
-    #[must_use]
-    pub(crate) fn with_effects(mut self, effects: Effects) -> Tools {
-        self.effects = effects;
-        self
-    }
-
     /// Answers a call from the journal of its turn, or makes it if the gate allows it: `ruling` is what the gate said of it
     /// before, if it did. What the agent hears is in the journal before it hears it, also why there is no result.
     pub(crate) async fn journalled(
@@ -235,6 +227,10 @@ impl Journal for JournalGuard {
         self.journal.is_tape()
     }
 
+    fn asks_nobody(&self) -> bool {
+        self.journal.asks_nobody()
+    }
+
     fn is_paused(&self) -> bool {
         self.journal.is_paused()
     }
@@ -287,7 +283,7 @@ impl Replay for JournalGuard {
 /// a server about its own tools counts for nothing.
 fn effect(tools: &Tools, name: &str) -> Effect {
     let own = tools.servers().find(name).and_then(|(_, server, tool)| server.effect(tool));
-    own.unwrap_or_else(|| tools.effects.of(name))
+    own.unwrap_or_else(|| tools.effects().of(name))
 }
 
 /// The same as of now: whom a call reaches may decide it, unless the owner says that it does once what it is told twice with one
@@ -296,7 +292,7 @@ async fn effect_now(tools: &Tools, name: &str) -> Effect {
     // For what the agent may not call nobody is looked for.
     let listed = tools.servers().find(name).filter(|_| tools.decisions().lists(name) != Permission::Denied);
     let found = listed.and_then(|(_, server, tool)| server.callee_effect(tool));
-    match found.filter(|_| tools.effects.said(name) != Some(Effect::Keyed)) {
+    match found.filter(|_| tools.effects().said(name) != Some(Effect::Keyed)) {
         Some(found) => found.await,
         None => effect(tools, name),
     }

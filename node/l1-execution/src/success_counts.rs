@@ -61,6 +61,15 @@ pub(crate) struct SuccessRecord {
     failed_judged: u64,
 }
 
+/// Turns of one version of an agent, since it was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnCounts {
+    /// Those that say something of it.
+    pub all: u64,
+    /// Those of them that failed: by the agent's own word, by a gate's, or in silence.
+    pub failed: u64,
+}
+
 /// The share of turns that went well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuccessRate {
@@ -80,6 +89,11 @@ impl SuccessRecord {
             failed: self.failed + other.failed,
             failed_judged: self.failed_judged + other.failed_judged,
         }
+    }
+
+    /// All turns, and those that failed.
+    pub fn counts(self) -> TurnCounts {
+        TurnCounts { all: self.verified + self.claimed + self.failed, failed: self.failed }
     }
 
     /// The share that went well; none where no turn ended yet.
@@ -124,6 +138,7 @@ mod tests {
         };
         let failed = || of(TurnSuccess::Failed { is_judged: true });
         let both = of(TurnSuccess::Verified).and(failed());
+        assert_eq!(both.and(of(TurnSuccess::Claimed)).counts(), TurnCounts { all: 3, failed: 1 });
         assert_eq!(both.rate(), Some(SuccessRate { percent: 50, is_measured: true }));
         assert_eq!(failed().and(failed()).rate(), Some(SuccessRate { percent: 0, is_measured: true }));
     }

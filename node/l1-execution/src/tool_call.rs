@@ -5,6 +5,7 @@ use althing_protocol::{AgentRef, Attributes, Label};
 use serde_json::Value;
 
 use crate::context::CallContext;
+use crate::statements::ModelClearance;
 
 pub use crate::call_kind::CallKind;
 
@@ -40,6 +41,10 @@ pub struct ToolCall<'a> {
     pub principals: &'a [String],
     /// Whether the call is a step of its turn's journal, whose batches take rows of the gate.
     pub is_journalled: bool,
+    /// Whether it is made in a turn of a test, so that nobody is asked about it.
+    pub asks_nobody: bool,
+    /// How far the model is cleared that a request goes to; none of everything else.
+    pub clearance: Option<ModelClearance>,
 }
 
 impl<'a> ToolCall<'a> {
@@ -66,6 +71,8 @@ impl<'a> ToolCall<'a> {
             arguments,
             principals: &turn.principals,
             is_journalled: false,
+            asks_nobody: turn.rights.journal.as_ref().is_some_and(|journal| journal.asks_nobody()),
+            clearance: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use althing_protocol::audit::{AuditOutcome, AuditVerdict};
 use althing_protocol::{AgentRef, Label};
 use althing_store::Batch;
+use serde_json::Value;
 
 /// A turn that ended.
 #[derive(Debug, Clone, Copy)]
@@ -33,9 +34,39 @@ pub struct EndedTurn<'a> {
     pub verdicts: &'a [AuditVerdict],
 }
 
+/// What somebody says of a call of which nobody knew whether it took place.
+#[derive(Debug, Clone, Copy)]
+pub struct ToldCall<'a> {
+    /// The agent that made it, in the version that runs its turn.
+    pub agent: &'a AgentRef,
+    /// The task of that turn.
+    pub task: &'a str,
+    /// The number of the step in the turn.
+    pub step: u32,
+    /// What was called, such as `server/tool`.
+    pub name: &'a str,
+    /// On whose behalf the turn runs, the origin first.
+    pub principals: &'a [String],
+    /// The label of what it is said to have brought.
+    pub label: Option<Label>,
+    /// The digest of the agent's contract, hexadecimal; empty where it is not known.
+    pub contract: &'a str,
+    /// The hash of the manifest that the agent is bound to, hexadecimal; empty where it is not known.
+    pub binding: &'a str,
+    /// Whether it took place; in doubt for good where it is to be made again.
+    pub outcome: AuditOutcome,
+    /// What it brought, if it took place.
+    pub result: Option<&'a Value>,
+    /// Who says so.
+    pub by: &'a str,
+}
+
 /// Records turns.
 pub trait TurnRecorder: Send + Sync + 'static {
     /// Rows for the batch in which the end of a turn is written; none where the turn is on record already and no gate said anything,
     /// or where it need not be.
     fn ended(&self, turn: &EndedTurn<'_>) -> Batch;
+
+    /// Rows for the batch in which what somebody says of a call is written.
+    fn told(&self, call: &ToldCall<'_>) -> Batch;
 }

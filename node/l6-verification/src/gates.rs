@@ -133,7 +133,7 @@ impl ContractGate {
         if let Some(words) = shown::words_of_failure(&made) {
             self.note_failure(words);
         }
-        shown::judged(made, !self.notes)
+        shown::judged(made, !self.notes, &self.verify.media)
     }
 
     /// What its agent says of a failure stays in the log.

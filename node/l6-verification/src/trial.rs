@@ -38,6 +38,8 @@ pub struct TrialNotes {
     pub cost: ModelCost,
     /// Calls that it was denied, as they may change something, or as nobody is asked about them.
     pub denied: u64,
+    /// Why the first of these was.
+    pub denial: Option<String>,
 }
 
 impl Trial {
@@ -99,9 +101,10 @@ impl Journal for Trial {
                 }
                 Source::Now(run) => {
                     let next = run.permit(step).await?;
-                    if matches!(next, NextStep::Denied(_)) {
+                    if let NextStep::Denied(denied) = &next {
                         let mut notes = self.noted();
                         notes.denied = notes.denied.saturating_add(1);
+                        notes.denial.get_or_insert_with(|| denied.reason.clone());
                     }
                     Ok(next)
                 }
@@ -136,6 +139,10 @@ impl Journal for Trial {
             Source::Tape(player) => player.replay(),
             Source::Now(_) => None,
         }
+    }
+
+    fn asks_nobody(&self) -> bool {
+        true
     }
 
     fn is_tape(&self) -> bool {
@@ -239,6 +246,8 @@ mod tests {
             };
             assert!(denied.reason.ends_with("maria"), "{denied}");
             assert_eq!(trial.notes().denied, 5);
+            assert!(trial.notes().denial.is_some_and(|why| why.contains("mail is not named as a test server")));
+            assert!(trial.asks_nobody());
             let names = trial.notes().tools;
             assert_eq!((names.len(), names[0].as_str(), names[1].as_str()), (9, "mail/read", "mail/send"));
             assert!(!trial.is_tape() && trial.playback().is_none() && trial.ahead().await == usize::MAX);

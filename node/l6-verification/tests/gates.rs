@@ -140,11 +140,21 @@ async fn seen_by(ports: Ports, verify: Value, message: &str, answers: Vec<Vec<Ma
 }
 
 /// Of an agent that makes these outputs, and whose turns end so, if not well.
-async fn seen_of(
+async fn seen_of(ports: Ports, verify: Value, message: &str, turns: (Vec<Vec<Made>>, Option<AgentError>)) -> Seen {
+    let book = Arc::<Book>::default();
+    let verdicts = Some(TurnVerdicts(book.clone()));
+    let seen = seen_with(ports, verify, message, turns, verdicts).await;
+    let refused = book.0.lock().expect("nobody panics").clone();
+    Seen { refused, ..seen }
+}
+
+/// The same of a turn whose task is kept if there are `verdicts`.
+async fn seen_with(
     ports: Ports,
     verify: Value,
     message: &str,
     (answers, fails): (Vec<Vec<Made>>, Option<AgentError>),
+    verdicts: Option<TurnVerdicts>,
 ) -> Seen {
     let heard = Arc::<Mutex<Vec<String>>>::default();
     let script = Arc::new(Script { answers: Mutex::new(answers), heard: heard.clone(), fails });
@@ -161,8 +171,7 @@ async fn seen_of(
         "contract": { "class": { "latency": "srt" }, "capabilities": ["agents/judge"], "verify": verify },
     });
     host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
-    let (book, run) = (Arc::<Book>::default(), RunNotes::default());
-    let verdicts = Some(TurnVerdicts(book.clone()));
+    let run = RunNotes::default();
     let turn = Turn {
         task_id: "task".to_owned(),
         context_id: "context".to_owned(),
@@ -175,11 +184,10 @@ async fn seen_of(
     let (out, mut outputs) = Output::channel();
     let ended = host.turn("script", turn, out).await;
     let heard = heard.lock().expect("nobody panics").clone();
-    let refused = book.0.lock().expect("nobody panics").clone();
     let status = host.status();
     let found = status.iter().flat_map(|agent| &agent.findings).inspect(|found| assert_eq!(found.task, "task"));
     let found = found.map(|found| (found.finding, found.count)).collect();
-    Seen { made: drained(&mut outputs), ended, heard, refused, found, run }
+    Seen { made: drained(&mut outputs), ended, heard, refused: Vec::new(), found, run }
 }
 
 async fn seen(verify: Value, answers: Vec<Vec<Made>>) -> Seen {
@@ -305,6 +313,21 @@ async fn what_fails_in_silence_and_what_is_refused_is_counted_with_its_task() {
     for again in ["four", "{\"total\": 3}"] {
         let seen = seen(repaired.clone(), vec![vec![text("three")], vec![text(again)]]).await;
         assert_eq!(seen.found, [("answer-refused", 1)], "it is one answer, whatever comes of it: {:?}", seen.ended);
+    }
+}
+
+/// What a test or a shadow is asked belongs to no task that anybody could look at.
+#[tokio::test]
+async fn of_a_turn_whose_task_is_not_kept_nothing_is_counted() {
+    let mut repaired = schema();
+    repaired["repair"] = json!(1);
+    for (verify, answers) in [
+        (schema(), vec![vec![text("three")]]),
+        (repaired, vec![vec![text("three")], vec![text("four")]]),
+        (json!({}), vec![vec![Made::Status(TaskState::Completed, None)]]),
+    ] {
+        let seen = seen_with(Ports::none(), verify.clone(), "how much?", (answers, None), None).await;
+        assert_eq!((seen.ended.is_err(), seen.found), (verify != json!({}), Vec::new()), "{verify}");
     }
 }
 

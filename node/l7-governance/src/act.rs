@@ -1,5 +1,6 @@
 //! What is about to be done that is no call of an agent or a tool, with all that policies may read of it.
 
+use althing_execution::tools::ModelClearance;
 use althing_policy::{EntityName, Gate, Kind};
 use althing_protocol::{AgentId, Label};
 use serde_json::{Map, Value};
@@ -15,8 +16,10 @@ pub enum Act<'a> {
         host: &'a str,
         /// The port; none of `*`.
         port: Option<u16>,
-        /// The method of HTTP, where the node sees it: not in a tunnel.
+        /// The method of HTTP, where the node sees it: not in a tunnel. `OTHER` of one that few know.
         method: Option<&'a str>,
+        /// The pattern by which its file names the host, such as `*.example.org`; none where it names the host itself.
+        pattern: Option<&'a str>,
     },
     /// A secret of the node is read for an agent.
     Secret {
@@ -35,6 +38,8 @@ pub enum Act<'a> {
         name: &'a str,
         /// Where it is.
         host: Option<&'a str>,
+        /// How far it is cleared.
+        clearance: ModelClearance,
     },
     /// An agent is given a server of tools when it starts.
     BindServer {
@@ -53,6 +58,13 @@ pub enum Act<'a> {
         agent: AddedAgent<'a>,
         /// The group, by its id.
         group: &'a str,
+    },
+    /// An agent that was added runs on under other policies than then, or is started again: a control loop, which nobody calls.
+    Run {
+        /// Which runs here.
+        agent: AddedAgent<'a>,
+        /// The group that placed it here; none of one that the owner added.
+        group: Option<&'a str>,
     },
     /// Others than this node may see or call an agent from now on.
     Expose {
@@ -104,8 +116,8 @@ impl Act<'_> {
             Act::Egress { .. } => Gate::Egress,
             Act::Secret { .. } => Gate::UseSecret,
             Act::BindModel { .. } | Act::BindServer { .. } => Gate::BindAgent,
-            Act::Add(_) => Gate::AddAgent,
-            Act::Place { .. } => Gate::PlaceAgent,
+            Act::Add(_) | Act::Run { group: None, .. } => Gate::AddAgent,
+            Act::Place { .. } | Act::Run { group: Some(_), .. } => Gate::PlaceAgent,
             Act::Expose { .. } => Gate::ExposeAgent,
             Act::Install { .. } => Gate::InstallRelease,
             Act::HandOver { .. } => Gate::HandOver,
@@ -118,14 +130,14 @@ impl Act<'_> {
             Act::Egress { agent, .. } => Some(agent).filter(|agent| !agent.is_empty()),
             Act::Secret { agent, .. } | Act::BindModel { agent, .. } | Act::BindServer { agent, .. } => Some(agent),
             Act::HandOver { from, .. } => Some(from.name()),
-            Act::Add(_) | Act::Place { .. } | Act::Expose { .. } | Act::Install { .. } => None,
+            Act::Add(_) | Act::Place { .. } | Act::Run { .. } | Act::Expose { .. } | Act::Install { .. } => None,
         }
     }
 
     /// The agent that it is done with; none where it is done with something else.
     pub(crate) fn subject(&self) -> Option<&AgentId> {
         match *self {
-            Act::Add(agent) | Act::Place { agent, .. } => Some(agent.id),
+            Act::Add(agent) | Act::Place { agent, .. } | Act::Run { agent, .. } => Some(agent.id),
             Act::Expose { agent, .. } => Some(agent),
             Act::Install { release, .. } => Some(release),
             Act::HandOver { to, .. } => Some(to),
@@ -139,7 +151,9 @@ impl Act<'_> {
             Act::Secret { name, .. } => EntityName::new(Kind::Secret, name),
             Act::BindModel { name, .. } => EntityName::new(Kind::Model, name),
             Act::BindServer { name, .. } => EntityName::new(Kind::Server, name),
-            Act::Add(AddedAgent { id, .. }) | Act::Place { agent: AddedAgent { id, .. }, .. } => of_agent(id),
+            Act::Add(AddedAgent { id, .. })
+            | Act::Place { agent: AddedAgent { id, .. }, .. }
+            | Act::Run { agent: AddedAgent { id, .. }, .. } => of_agent(id),
             Act::Expose { agent: id, .. } | Act::Install { release: id, .. } | Act::HandOver { to: id, .. } => {
                 of_agent(id)
             }
@@ -163,6 +177,10 @@ impl Act<'_> {
             Act::Place { agent, group } => {
                 agent.put(&mut input);
                 input.text("group", Some(group));
+            }
+            Act::Run { agent, group } => {
+                agent.put(&mut input);
+                input.text("group", group);
             }
             Act::Expose { agent, callers, exposure } => {
                 input.text("name", Some(agent.name())).text("callers", Some(callers)).text("exposure", Some(exposure));
@@ -188,13 +206,22 @@ impl Act<'_> {
             Act::BindServer { name, .. } => format!("giving it the server {name:?}"),
             Act::Add(AddedAgent { id, .. }) => format!("adding the agent {:?}", id.name()),
             Act::Place { agent, group } => format!("placing the agent {:?} for the group {group}", agent.id.name()),
+            Act::Run { agent, .. } => format!("running the control loop {:?}", agent.id.name()),
             Act::Expose { agent, .. } => format!("showing the agent {:?} to others", agent.name()),
             Act::Install { release, version, .. } => format!("installing {release} {version}"),
             Act::HandOver { to, .. } => format!("handing work over to {to}"),
         }
     }
 
-    /// Whether a program can do it as often as it wants: its denials are one entry of the log for each set of policies.
+    /// The pattern below which a program makes up what it asks for: its denials are told apart by that, and not by what it made up.
+    pub(crate) fn pattern(&self) -> Option<&str> {
+        match *self {
+            Act::Egress { pattern, .. } => pattern,
+            _ => None,
+        }
+    }
+
+    /// Whether it is done again and again, such as by a program: the same denial by the same policies is one entry of the log.
     pub(crate) fn is_repeated(&self) -> bool {
         matches!(
             self,
@@ -203,6 +230,7 @@ impl Act<'_> {
                 | Act::BindModel { .. }
                 | Act::BindServer { .. }
                 | Act::Place { .. }
+                | Act::Run { .. }
         )
     }
 }

@@ -78,6 +78,10 @@ impl Desk<'_> {
     fn rule(&self, act: &Act<'_>) -> Ruling {
         let permitted = Ruling { outcome: Ok(()), entry: None };
         if !self.policies.is_loaded() {
+            if let Act::BindModel { name, clearance, .. } = *act {
+                // Whoever asks what labels would decide is told without policies too.
+                self.policies.take_model(name, clearance);
+            }
             return permitted;
         }
         let request = self.request(act);
@@ -102,11 +106,11 @@ impl Desk<'_> {
             // Nobody knows yet whether it will run in that version.
             match agent.publisher() == owner {
                 true => policies.take_own_id(agent),
-                false => facts.push(policies.take_other(agent, "")),
+                false => facts.extend(policies.take_named(agent, "")),
             }
         }
-        if let Act::BindModel { name, .. } = act {
-            policies.take_model(name);
+        if let Act::BindModel { name, clearance, .. } = *act {
+            facts.extend(policies.take_model(name, clearance));
         }
         let principal = match self.agent_of(act) {
             Some(agent) => {
@@ -146,7 +150,8 @@ impl Desk<'_> {
         self.decisions.note(DecisionRecord::of(request, verdict, (answer, rule, reason.unwrap_or_default()), at));
     }
 
-    /// The entry of a denial in the audit log; none where the same was denied before by the same policies.
+    /// The entry of a denial in the audit log; none where the same was denied before by the same policies, or these denied so many
+    /// others that no more are written.
     fn entry(
         &self,
         (act, request): (&Act<'_>, &PolicyRequest),
@@ -156,8 +161,8 @@ impl Desk<'_> {
         let resource = request.resource.to_string();
         let asked = canonical(&json!({ "resource": resource, "input": Value::Object(request.arguments.clone()) }));
         let set = self.policies.digest();
-        let what = format!("{}\n{}\n{asked}", request.principal, request.gate.word());
-        if act.is_repeated() && !self.policies.refusals.is_new(set, digest(what.as_bytes())) {
+        let what = format!("{}\n{}\n{}", request.principal, request.gate.word(), act.pattern().unwrap_or(&asked));
+        if act.is_repeated() && !self.policies.refusals.is_new_act(set, digest(what.as_bytes())) {
             return None;
         }
         let agent = self.agent_of(act).or_else(|| act.subject().cloned());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::audit::{Ask, CallTerms};
-use althing_protocol::{Digest, cbor, digest, hex};
+use althing_protocol::{Digest, Label, cbor, digest, hex};
 use althing_store::{Batch, Family, Range, ReadError, Rows, Store};
 use minicbor::{Decode, Encode};
 use serde_json::Value;
@@ -62,6 +62,8 @@ pub(crate) struct AskDetails {
 pub(crate) struct EarlierCall {
     /// On whose behalf it was made; nothing of one from before that was kept.
     person: Option<String>,
+    /// Of its arguments; nothing of one from before that was kept.
+    label: Option<Label>,
     arguments: Value,
 }
 
@@ -74,6 +76,8 @@ struct EarlierRow {
     /// As canonical JSON.
     #[n(1)]
     arguments: String,
+    #[n(2)]
+    label: Option<Label>,
 }
 
 /// All that people were asked and agreed to.
@@ -82,7 +86,7 @@ pub(crate) struct Consents {
     pub(crate) asks: Asks,
     pub(crate) details: BTreeMap<AskId, AskDetails>,
     pub(crate) standing: StandingYeses,
-    /// What was last agreed to, by the digest of agent and tool.
+    /// What was last agreed to, by the digest of agent, tool and person.
     pub(crate) earlier: BTreeMap<Digest, EarlierCall>,
     /// Which messages got what they needed without a question.
     pub(crate) settlements: MessageSettlements,
@@ -142,15 +146,23 @@ impl Consents {
         store.read(ASKS, &keyed(QUESTION, id))
     }
 
-    /// The newest question of a task about a call, as far as its yes was not used.
-    pub(crate) fn of_task(&self, task: &str, ask: &Ask, need: &Need) -> Option<&Question> {
+    /// The newest question of a task about a call, as far as its yes was not used, or promised to another call that is the same.
+    pub(crate) fn of_task(
+        &self,
+        task: &str,
+        ask: &Ask,
+        need: &Need,
+        is_promised: impl Fn(&AskId) -> bool,
+    ) -> Option<&Question> {
         let of_task = self.details.iter().filter(|(_, details)| details.tasks.contains(task));
         let questions = of_task.filter_map(|(id, _)| self.asks.get(id)).filter(|question| {
             question.ask().terms == ask.terms && question.need() == need && question.state() != QuestionState::Used
         });
         // What was denied for good before is not what counts outside of tasks.
         let counts = |question: &&Question| !task.is_empty() || question.ask().not_after_ms >= ask.asked_at_ms;
-        questions.filter(counts).max_by_key(|question| question.ask().asked_at_ms)
+        let is_free =
+            |question: &&Question| question.state() != QuestionState::Approved || !is_promised(&question.ask().id);
+        questions.filter(counts).filter(is_free).max_by_key(|question| question.ask().asked_at_ms)
     }
 
     /// Whether a yes to these terms was used for the message with an id of that digest, or it got what it needed without a question.
@@ -179,16 +191,20 @@ impl Consents {
         batch.put(ASKS, keyed(SETTLEMENT, &name), minicbor::to_vec(now_ms).expect("writing to a vector cannot fail"));
     }
 
-    /// The arguments of the last call of this tool, of this agent, that somebody agreed to.
-    pub(crate) fn earlier(&self, ask: &Ask) -> Option<&Value> {
-        self.earlier.get(&tool_digest(ask)).map(|call| &call.arguments)
+    /// The arguments of the last call of this tool, of this agent, that was agreed to on behalf of the same person: whoever may be shown
+    /// what is asked about may be shown these too. What was more confidential, or less trusted, is not, nor what nobody kept that of.
+    pub(crate) fn earlier(&self, question: &Question) -> Option<&Value> {
+        let (call, label) = (self.earlier.get(&earlier_key(question))?, question.ask().terms.label);
+        let is_theirs = call.person.as_deref() == Some(question.need().person());
+        let may_be_shown = is_theirs && call.label.is_some_and(|of_call| label.join(of_call) == label);
+        may_be_shown.then_some(&call.arguments)
     }
 
     /// Of tools of which nothing is known that was agreed to, takes what was used last: the node ended before that was noted.
     fn restore_earlier(&mut self) {
         let known: BTreeSet<Digest> = self.earlier.keys().copied().collect();
         for id in self.asks.used() {
-            let is_known = self.asks.get(&id).is_none_or(|question| known.contains(&tool_digest(question.ask())));
+            let is_known = self.asks.get(&id).is_none_or(|question| known.contains(&earlier_key(question)));
             if !is_known {
                 self.note_earlier(&id, &mut Batch::new());
             }
@@ -198,14 +214,19 @@ impl Consents {
     /// Somebody agreed to a call with these arguments. Puts the row into the batch.
     pub(crate) fn note_earlier(&mut self, id: &AskId, batch: &mut Batch) {
         let Some((question, details)) = self.asks.get(id).zip(self.details.get(id)) else { return };
-        let key = tool_digest(question.ask());
+        let (key, of_tool) = (earlier_key(question), tool_digest(question.ask()));
         let has_room = self.earlier.len() < EARLIER_MAX || self.earlier.contains_key(&key);
         let Ok(value) = serde_json::from_str::<Value>(&details.arguments) else { return };
         if has_room && details.arguments.len() <= EARLIER_BYTES_MAX {
-            let (person, arguments) = (question.need().person().to_owned(), details.arguments.clone());
-            let row = minicbor::to_vec(EarlierRow { person: person.clone(), arguments });
-            batch.put(ASKS, keyed(EARLIER, &key), row.expect("writing to a vector cannot fail"));
-            self.earlier.insert(key, EarlierCall { person: Some(person), arguments: value });
+            let (person, label) = (question.need().person().to_owned(), Some(question.ask().terms.label));
+            let row = EarlierRow { person: person.clone(), arguments: details.arguments.clone(), label };
+            let row = minicbor::to_vec(row).expect("writing to a vector cannot fail");
+            batch.put(ASKS, keyed(EARLIER, &key), row);
+            self.earlier.insert(key, EarlierCall { person: Some(person), label, arguments: value });
+        }
+        // One from before there was one for each person is shown to nobody. It stays in the list, so that whoever erases finds it.
+        if self.earlier.contains_key(&of_tool) {
+            batch.delete(ASKS, keyed(EARLIER, &of_tool));
         }
     }
 
@@ -295,11 +316,11 @@ pub(crate) struct ConsentErasure {
 /// One from before it was kept on whose behalf a call was made has the arguments alone, as JSON.
 fn decode_earlier(row: &[u8]) -> Option<EarlierCall> {
     if let Ok(arguments) = serde_json::from_slice(row) {
-        return Some(EarlierCall { person: None, arguments });
+        return Some(EarlierCall { person: None, label: None, arguments });
     }
     cbor::check(row, DETAILS_BYTES_MAX).ok()?;
-    let EarlierRow { person, arguments } = minicbor::decode(row).ok()?;
-    Some(EarlierCall { person: Some(person), arguments: serde_json::from_str(&arguments).ok()? })
+    let EarlierRow { person, arguments, label } = minicbor::decode(row).ok()?;
+    Some(EarlierCall { person: Some(person), label, arguments: serde_json::from_str(&arguments).ok()? })
 }
 
 /// The details of one question whose arguments are these.
@@ -312,6 +333,13 @@ fn decode_details(bytes: &[u8]) -> Option<AskDetails> {
     minicbor::decode(bytes).ok()
 }
 
+/// By what is remembered what was last agreed to: each person is shown what was done on their behalf alone.
+fn earlier_key(question: &Question) -> Digest {
+    let terms = &question.ask().terms;
+    digest(format!("{}\n{}\n{}", terms.agent, terms.action, question.need().person()).as_bytes())
+}
+
+/// By what it was remembered before.
 fn tool_digest(ask: &Ask) -> Digest {
     digest(format!("{}\n{}", ask.terms.agent, ask.terms.action).as_bytes())
 }
@@ -354,6 +382,8 @@ pub(crate) fn rows(store: &dyn Store, family: Family, prefix: &[u8]) -> Result<R
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::contract::DataLabel;
+
     use super::*;
 
     #[test]
@@ -375,12 +405,14 @@ mod tests {
     #[test]
     fn what_was_agreed_to_before_it_was_kept_for_whom_is_read() {
         let arguments = serde_json::json!({ "to": "shop" });
-        let row = EarlierRow { person: "ada".to_owned(), arguments: arguments.to_string() };
-        let row = minicbor::to_vec(row).expect("it is written");
+        let label = Some(Label { level: DataLabel::Internal, trusted: true });
+        let of = |label| EarlierRow { person: "ada".to_owned(), arguments: arguments.to_string(), label };
+        let [row, unlabelled] = [label, None].map(|label| minicbor::to_vec(of(label)).expect("it is written"));
         let text = arguments.to_string();
-        let call = EarlierCall { person: Some("ada".to_owned()), arguments };
+        let call = EarlierCall { person: Some("ada".to_owned()), label, arguments: arguments.clone() };
         assert_eq!(decode_earlier(&row).as_ref(), Some(&call));
-        assert_eq!(decode_earlier(text.as_bytes()), Some(EarlierCall { person: None, ..call }));
+        assert_eq!(decode_earlier(&unlabelled), Some(EarlierCall { label: None, ..call.clone() }));
+        assert_eq!(decode_earlier(text.as_bytes()), Some(EarlierCall { person: None, label: None, ..call }));
         assert_eq!(decode_earlier(&row[1..]), None);
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Case<'a> {
     pub(crate) key: Option<&'a str>,
     /// Whether a yes that was used for that id is still its own.
     pub(crate) is_again: bool,
+    /// The policies that decided about it.
+    pub(crate) policies: &'a [String],
     /// What it was given where it left this node, of a message that comes in from there.
     pub(crate) passed: &'a [Need],
 }
@@ -126,7 +128,8 @@ fn need_state(
     need: &Need,
 ) -> Result<NeedState, String> {
     loop {
-        let Some(question) = next.of_task(task, ask, need) else { return Ok(NeedState::Missing) };
+        let found = next.of_task(task, ask, need, |id| is_promised(governance, id));
+        let Some(question) = found else { return Ok(NeedState::Missing) };
         let (id, state, end_ms) = (question.ask().id, question.state(), question.ask().not_after_ms);
         let over = |reason: DenialReason| Ok(NeedState::Denied(reason.words().to_owned()));
         match state {
@@ -137,7 +140,6 @@ fn need_state(
                 let words = reason.words();
                 return Ok(NeedState::Denied(said.map_or(words.to_owned(), |said| format!("{words}: {said}"))));
             }
-            QuestionState::Approved if is_promised(governance, &id) => return Ok(NeedState::Missing),
             QuestionState::Approved => match stored(governance, &id)? {
                 Some(stored) if stored.state() == QuestionState::Used => next.asks.replace(stored),
                 _ => return Ok(NeedState::Given(id)),
@@ -156,13 +158,14 @@ async fn ask(
 ) -> Result<Vec<AskId>, String> {
     let (mut batch, mut asked) = (Batch::new(), Vec::new());
     for (ask, need) in missing {
+        let reasons = reasons(&need, wants, case.policies);
         let opened = next.asks.open(ask.clone(), need, case.is_resumable, people);
         let id = opened.map_err(|error| error.to_string())?;
         let details = next.details.entry(id).or_default();
         details.tasks.insert(case.task.to_owned());
         if id == ask.id {
             details.arguments = canonical(case.arguments);
-            details.reasons.clone_from(&wants.consent);
+            details.reasons = reasons;
             case.version.clone_into(&mut details.version);
             details.principals = case.principals.to_vec();
             let leaf = governance.audit().entry(leaves::asked(&ask, details, &case.person));
@@ -176,6 +179,15 @@ async fn ask(
         governance.book().publish(next);
     }
     Ok(asked)
+}
+
+/// Why that is needed. Only policies have somebody sign off.
+fn reasons(need: &Need, wants: &Wants, policies: &[String]) -> Vec<String> {
+    match need {
+        Need::Consent { .. } => wants.consent.clone(),
+        Need::SignOff { .. } if policies.is_empty() => vec!["the owner's policies want it".to_owned()],
+        Need::SignOff { .. } => vec![format!("the owner's policies want it ({})", policies.join(", "))],
+    }
 }
 
 /// Uses what was given.

@@ -18,12 +18,14 @@ use serde_json::{Map, Value, json};
 
 use crate::act::Act;
 use crate::admission::{PolicyRefusal, admit};
+use crate::answers::ask_id;
 use crate::consultation::{self, Case, Consultation};
 use crate::decisions::DecisionRecord;
 use crate::desk::by_policies;
 use crate::governance::{Governance, person_of};
 use crate::leaves::{self, MessageFacts};
 use crate::machine::arguments::arguments_digest;
+use crate::machine::delivery::asked_in;
 use crate::machine::rules::{Rule, Statement, Wants};
 use crate::machine::taint::{Origin, Taint};
 use crate::message::Content;
@@ -32,6 +34,11 @@ use crate::records;
 
 /// What a message is called where people are asked about it.
 pub(crate) const ACTION: &str = "call";
+
+/// What nobody can be asked about: whoever works on it waits for no answer.
+const GROUP_TASKS: &str = "tasks of groups";
+/// The same: telling somebody of that question would ask another one, and so on.
+const NOTICES: &str = "what tells people of a question";
 
 struct PolicyDecide {
     governance: Governance,
@@ -60,8 +67,8 @@ enum Recourse {
     Person,
     /// Nothing: it is about a task, for which somebody was asked when it began.
     Nothing,
-    /// It is denied: nobody can be asked at this point.
-    Denial,
+    /// It is denied: nobody can be asked about such things.
+    Denial(&'static str),
 }
 
 impl Governance {
@@ -80,7 +87,8 @@ impl Decide for PolicyDecide {
                 if self.is_loaded() && !is_refused(&judged) =>
             {
                 let label = Taint::of_message(label, Origin::Here, DataLabel::Internal).label();
-                let passage = self.passage((agent, version), principals, (None, label), (content, Recourse::Person));
+                let recourse = self.recourse(content);
+                let passage = self.passage((agent, version), principals, (None, label), (content, recourse));
                 self.judge(judged, passage)
             }
             OutgoingRequest::HandOver { from, to, label } if self.is_loaded() && !is_refused(&judged) => {
@@ -95,9 +103,9 @@ impl Decide for PolicyDecide {
         let judged = self.base.decide_incoming(incoming);
         let IncomingRequest { service, caller, principals, label, content } = *incoming;
         let (agent, recourse) = match service {
-            Service::Call { agent, operation, .. } if operation.is_message() => (agent, Recourse::Person),
+            Service::Call { agent, operation, .. } if operation.is_message() => (agent, self.recourse(content)),
             Service::Call { agent, .. } => (agent, Recourse::Nothing),
-            Service::GroupTask { agent, .. } => (agent, Recourse::Denial),
+            Service::GroupTask { agent, .. } => (agent, Recourse::Denial(GROUP_TASKS)),
             _ => return judged,
         };
         // Whom contracts refuse the policies need not know.
@@ -129,6 +137,16 @@ impl PolicyDecide {
         self.governance.policies().is_loaded()
     }
 
+    /// What is done where policies ask about a message. Who gives another one the id of one that tells somebody of a question gets less by
+    /// it, and never more.
+    fn recourse(&self, content: Option<MessageContent<'_>>) -> Recourse {
+        let told = content.and_then(|content| ask_id(asked_in(&content.message.message_id)?));
+        match told.is_some_and(|ask| self.governance.book().now().asks.get(&ask).is_some()) {
+            true => Recourse::Denial(NOTICES),
+            false => Recourse::Person,
+        }
+    }
+
     /// A message to an agent. `node` is who sent it, where it came in.
     fn passage(
         &self,
@@ -149,13 +167,10 @@ impl PolicyDecide {
             Some(Principal::Agent(agent)) => Some(agent),
             _ => None,
         };
-        let owner = self.governance.ports().owner;
         let mut facts = Vec::new();
         let principal = match (sender, node) {
             (Some(agent), _) => {
-                if agent.publisher() != owner {
-                    facts.push(policies.take_other(agent, ""));
-                }
+                facts.extend(policies.take_named(agent, ""));
                 EntityName::new(Kind::Agent, agent.to_string())
             }
             (None, Some(node)) => {
@@ -164,9 +179,7 @@ impl PolicyDecide {
             }
             (None, None) => EntityName::new(Kind::Person, person.as_str()),
         };
-        if callee.publisher() != owner {
-            facts.push(policies.take_other(callee, version.unwrap_or_default()));
-        }
+        facts.extend(policies.take_named(callee, version.unwrap_or_default()));
         let (gate, resource) = (Gate::Call, EntityName::new(Kind::Agent, callee.to_string()));
         let (arguments, person) = (Map::new(), Some(person));
         let request = PolicyRequest { principal, gate, resource, arguments, label, person, facts };
@@ -242,9 +255,11 @@ fn by_policy(governance: &Governance, passage: Passage) -> Judgement {
                 Judgement::Later(asked.boxed())
             }
             Recourse::Nothing => Judgement::Now(Decision::Allow),
-            Recourse::Denial => {
-                let why = "the owner's policies ask about it, and nobody can be asked about tasks of groups: permit or forbid it";
-                denied(governance, passage, verdict, why.to_owned())
+            Recourse::Denial(what) => {
+                let why = format!(
+                    "the owner's policies ask about it, and nobody can be asked about {what}: permit or forbid it"
+                );
+                denied(governance, passage, verdict, why)
             }
         },
     }
@@ -308,6 +323,7 @@ async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&
         label: request.label,
         policy: governance.policies().digest(),
     };
+    let policies = deciding(verdict);
     let case = Case {
         terms,
         task: "",
@@ -320,6 +336,7 @@ async fn ask_about(governance: &Governance, passage: &Passage, verdict: Option<&
         is_resumable: true,
         key: content.as_ref().map(|content| content.key.as_str()),
         is_again: content.as_ref().is_some_and(|content| content.is_again),
+        policies: &policies,
         passed: &passed,
     };
     match consultation::consult(governance, &case, wants, |_| Ok(Batch::new())).await {

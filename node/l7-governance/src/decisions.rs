@@ -28,6 +28,8 @@ const ROW_BYTES_MAX: usize = 64 << 10;
 const TRIED_MAX: usize = 4_096;
 /// Decisions that wait for the next write; of more of them the oldest are forgotten.
 const WAITING_MAX: usize = 1_024;
+/// Decisions that make room at the next write: more than it adds, so that those become fewer that others left.
+const OVER_MAX: usize = 2 * WAITING_MAX;
 
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -180,20 +182,23 @@ impl Decisions {
         number
     }
 
-    /// The rows of what was noted and is not in the store.
-    pub(crate) fn rows(&self) -> Batch {
+    /// The rows of what was noted and is not in the store, and the deletion of what they leave no room for.
+    pub(crate) fn rows(&self, store: &dyn Store) -> Batch {
         let mut batch = Batch::new();
         // Whoever notes a decision does not wait until these are encoded.
-        let waiting = std::mem::take(&mut self.ring().waiting);
+        let (waiting, next) = {
+            let mut ring = self.ring();
+            (std::mem::take(&mut ring.waiting), ring.next)
+        };
         for (number, record) in waiting {
             let mut row = Vec::with_capacity(ROW_BYTES);
             minicbor::encode(&record, &mut row).expect("writing to a vector cannot fail");
             if row.len() <= ROW_BYTES_MAX {
                 batch.put(DECISIONS, number.to_be_bytes(), row);
             }
-            if let Some(over) = number.checked_sub(DECISIONS_MAX) {
-                batch.delete(DECISIONS, over.to_be_bytes());
-            }
+        }
+        for key in over(store, next.saturating_sub(DECISIONS_MAX)) {
+            batch.delete(DECISIONS, key);
         }
         batch
     }
@@ -244,6 +249,21 @@ impl Decisions {
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The keys of the oldest rows that come before that number, as many as are deleted at once.
+fn over(store: &dyn Store, first: u64) -> Vec<Vec<u8>> {
+    let is_over = |key: &Vec<u8>| key.as_slice() < first.to_be_bytes().as_slice();
+    let oldest = |most: usize| store.keys(DECISIONS, Range::all(most));
+    // Mostly there is none.
+    let found = oldest(1).and_then(|first| if first.iter().any(is_over) { oldest(OVER_MAX) } else { Ok(first) });
+    match found {
+        Ok(keys) => keys.into_iter().filter(is_over).collect(),
+        Err(error) => {
+            tracing::warn!(%error, "the oldest decisions cannot be read, and stay until they can");
+            Vec::new()
+        }
     }
 }
 
@@ -349,13 +369,13 @@ mod tests {
         let first = decisions.note(record(1));
         let get = |of: &Decisions| of.get(&store, first).expect("it is read");
         assert_eq!(get(&decisions), Some(record(1)), "before it is written");
-        store.write(decisions.rows(), Durability::Buffered).await.expect("it is written");
+        store.write(decisions.rows(&store), Durability::Buffered).await.expect("it is written");
         assert_eq!(get(&decisions), Some(record(1)));
         let again = Decisions::open(&store).expect("it opens");
         assert_eq!(again.note(record(2)), first + 1);
         again.ring().next = first + DECISIONS_MAX;
         again.note(record(3));
-        store.write(again.rows(), Durability::Buffered).await.expect("it is written");
+        store.write(again.rows(&store), Durability::Buffered).await.expect("it is written");
         assert_eq!(get(&again), None, "the oldest made room");
         let newest = again.newest(&store, 8).expect("they are read");
         assert_eq!(newest.records.iter().map(|(_, record)| record.at_ms).collect::<Vec<_>>(), [3, 2]);
@@ -363,11 +383,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_ring_keeps_its_size_however_many_decisions_come_between_two_writes() {
+        let store = MemoryStore::new(&[DECISIONS]);
+        let decisions = Decisions::open(&store).expect("it opens");
+        let count = || store.keys(DECISIONS, Range::all(usize::from(u16::MAX))).expect("they are read").len() as u64;
+        let note = |times: usize| {
+            for _ in 0..times {
+                decisions.note(record(1));
+            }
+        };
+        for _ in 0..6 {
+            note(WAITING_MAX);
+            store.write(decisions.rows(&store), Durability::Buffered).await.expect("it is written");
+        }
+        assert_eq!(count(), DECISIONS_MAX);
+        // Those that are forgotten before they are written make room too.
+        note(2 * WAITING_MAX);
+        store.write(decisions.rows(&store), Durability::Buffered).await.expect("it is written");
+        assert_eq!(count(), DECISIONS_MAX - WAITING_MAX as u64);
+        // What was left over before goes when the node starts.
+        let again = Decisions::open(&store).expect("it opens");
+        again.ring().next += 2 * DECISIONS_MAX;
+        for left in [1, 0] {
+            store.write(again.rows(&store), Durability::Buffered).await.expect("it is written");
+            assert_eq!(count(), left * (DECISIONS_MAX - WAITING_MAX as u64 - OVER_MAX as u64));
+        }
+    }
+
+    #[tokio::test]
     async fn a_row_that_cannot_be_read_is_said_and_hides_no_other() {
         let store = MemoryStore::new(&[DECISIONS]);
         let decisions = Decisions::open(&store).expect("it opens");
         let (first, second) = (decisions.note(record(1)), decisions.note(record(2)));
-        store.write(decisions.rows(), Durability::Buffered).await.expect("it is written");
+        store.write(decisions.rows(&store), Durability::Buffered).await.expect("it is written");
         let mut damage = Batch::new();
         damage.put(DECISIONS, second.to_be_bytes(), b"noise".as_slice());
         store.write(damage, Durability::Buffered).await.expect("it is written");

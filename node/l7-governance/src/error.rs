@@ -59,6 +59,9 @@ pub enum ChangeError {
         /// What would be missing.
         gap: ProfileGap,
     },
+    /// There are none to take out.
+    #[error("nothing changed: no policies are in force")]
+    NoPolicies,
     /// Only the owner changes them.
     #[error("{0:?} may not change this: only the owner of this node may, on this node")]
     NotOwner(String),

@@ -52,11 +52,29 @@ fn missing(path: &Path) -> FileState {
 
 /// Writes a file of the folder in the place of what is there; nothing where there is no folder.
 pub(crate) async fn write(folder: Option<PathBuf>, name: &'static str, text: String) -> Result<(), ChangeError> {
+    changed(folder, name, move |path| replace_file(path, text.as_bytes())).await
+}
+
+/// Removes a file of the folder, so that it stays away after a power cut; one that is not there is no error.
+pub(crate) async fn remove(folder: Option<PathBuf>, name: &'static str) -> Result<(), ChangeError> {
+    changed(folder, name, |path| match std::fs::remove_file(path) {
+        Ok(()) => path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    })
+    .await
+}
+
+async fn changed(
+    folder: Option<PathBuf>,
+    name: &'static str,
+    change: impl FnOnce(&Path) -> std::io::Result<()> + Send + 'static,
+) -> Result<(), ChangeError> {
     let Some(path) = folder.map(|folder| folder.join(name)) else { return Ok(()) };
     let shown = path.display().to_string();
     let failed = move |reason: String| ChangeError::File { path: shown, reason };
-    match tokio::task::spawn_blocking(move || replace_file(&path, text.as_bytes())).await {
-        Ok(written) => written.map_err(|error| failed(error.to_string())),
+    match tokio::task::spawn_blocking(move || change(&path)).await {
+        Ok(done) => done.map_err(|error| failed(error.to_string())),
         Err(_) => Err(failed("the node is being stopped".to_owned())),
     }
 }

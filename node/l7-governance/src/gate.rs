@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use althing_execution::tools::{Ask, CallKind, Denied, GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate};
+use althing_execution::tools::{
+    Ask, CallKind, Denied, GateVerdict, ModelClearance, Permission, Permit, ToolCall, ToolError, ToolGate,
+};
 use althing_policy::{EntityName, Gate, Kind, Verdict as PolicyVerdict};
 use althing_protocol::audit::CallTerms;
 use althing_protocol::contract::DataLabel;
@@ -30,6 +32,8 @@ use crate::policies::PolicyRequest;
 use crate::records;
 use crate::toolset::Profiles;
 
+/// What sends the texts of its arguments to the model that makes the embeddings of an agent's memory, where there is one.
+const EMBEDDED: [&str; 2] = ["memory/recall", "memory/remember"];
 /// Characters of a name that an agent chose, in what is said to whoever sent the message.
 const NAME_CHARS: usize = 60;
 
@@ -156,7 +160,7 @@ impl AgentGate {
 
     fn look<'a>(&self, call: &'a ToolCall<'a>) -> Look<'a> {
         let profile = self.profile(call);
-        let labels = (call.kind == CallKind::Tool).then(|| self.labels(call, &profile));
+        let labels = self.labels(call, &profile);
         let server = self.profiles.servers.get(call.server);
         Look {
             call,
@@ -203,8 +207,16 @@ impl AgentGate {
         Taint::of_message(call.carries, Origin::Here, self.data_label).label()
     }
 
-    fn labels(&self, call: &ToolCall<'_>, profile: &ToolProfile) -> LabelFinding {
+    /// What labels say of a call; nothing of what nobody is given by it.
+    fn labels(&self, call: &ToolCall<'_>, profile: &ToolProfile) -> Option<LabelFinding> {
         let taint = Taint::of_message(call.carries, Origin::Here, self.data_label);
+        let is_demanded = self.governance.policies().labels_decide();
+        if let Some(ModelClearance { level, is_written }) = self.model_of(call) {
+            return Some(LabelFinding::of_model(taint, &ToolProfile::of_model(level, is_written), is_demanded));
+        }
+        if call.kind != CallKind::Tool {
+            return None;
+        }
         let labelled = LabelledCall {
             profile,
             leaves: !WITHIN.contains(&call.server),
@@ -213,7 +225,16 @@ impl AgentGate {
             // What is the node's own, and stays within it, has no tier.
             tier_max: self.tier_max.filter(|_| !WITHIN.contains(&call.server)),
         };
-        LabelFinding::of(taint, &labelled, self.governance.policies().labels_decide())
+        Some(LabelFinding::of(taint, &labelled, is_demanded))
+    }
+
+    /// How far the model is cleared that is given what a call has: the one that is asked, or that makes the embeddings of what is
+    /// remembered, and of questions to that.
+    fn model_of(&self, call: &ToolCall<'_>) -> Option<ModelClearance> {
+        match call.kind {
+            CallKind::Model => Some(call.clearance.unwrap_or_default()),
+            CallKind::Tool | CallKind::Recall => self.profiles.embeddings.filter(|_| EMBEDDED.contains(&call.tool)),
+        }
     }
 
     fn facts<'a>(&self, look: &'a Look<'a>, deciding: &'a [String]) -> CallFacts<'a> {
@@ -270,29 +291,16 @@ impl AgentGate {
 
     /// The call as policies see it.
     fn request(&self, look: &Look<'_>) -> PolicyRequest {
-        let (call, policies) = (look.call, &self.governance.policies());
-        let members = call.arguments.as_object().cloned().unwrap_or_default();
-        let name = call.tool.split_once('/').map_or(call.tool, |(_, name)| name);
+        let (call, policies) = (look.call, self.governance.policies());
         let [agent, publisher] = self.written(&call.agent.id);
-        let facts = policies.act((&agent, &call.agent.version, &publisher)).into_iter().collect();
-        let (gate, resource, arguments) = match (call.kind, call.server, name) {
-            (CallKind::Model, ..) => {
-                policies.take_model(name);
-                let tokens = members.get("max_tokens").cloned().map(|most| ("tokens".to_owned(), most));
-                (Gate::Model, EntityName::new(Kind::Model, name), tokens.into_iter().collect())
-            }
-            (CallKind::Recall, ..) | (CallKind::Tool, "memory", "get" | "list" | "recall") => {
-                (Gate::Recall, memory_of(call), only(&members, &["key", "query"]))
-            }
-            (CallKind::Tool, "memory", _) => (Gate::Remember, memory_of(call), only(&members, &["key", "text"])),
-            (CallKind::Tool, server, name) => {
-                // What has no definition a model may have made up: nothing is known of it.
-                if !call.definition.is_empty() {
-                    policies.take_tool(&agent, call.tool, look.profile);
-                }
-                (Gate::UseTool, EntityName::tool(server, name), members)
-            }
-        };
+        let mut facts: Vec<_> = policies.act((&agent, &call.agent.version, &publisher)).into_iter().collect();
+        let (gate, resource, arguments) = subject(call);
+        match gate {
+            Gate::Model => facts.extend(policies.take_model(&resource.id, call.clearance.unwrap_or_default())),
+            // What has no definition a model may have made up: nothing is known of it.
+            Gate::UseTool if !call.definition.is_empty() => policies.take_tool(&agent, call.tool, look.profile),
+            _ => {}
+        }
         PolicyRequest {
             principal: EntityName::new(Kind::Agent, agent),
             gate,
@@ -342,6 +350,10 @@ impl AgentGate {
 
     async fn consult(&self, look: &Look<'_>, facts: &CallFacts<'_>, findings: Findings, wants: Wants) -> GateVerdict {
         let call = look.call;
+        if call.asks_nobody {
+            let reason = "somebody must agree, and a test asks nobody".to_owned();
+            return self.deny(look, facts, &findings, (Rule::People, reason)).await;
+        }
         let case = Case {
             terms: look.terms(),
             task: call.task,
@@ -353,6 +365,7 @@ impl AgentGate {
             is_resumable: call.is_journalled,
             key: None,
             is_again: false,
+            policies: facts.deciding,
             passed: &[],
         };
         let audit = &self.governance.audit();
@@ -418,30 +431,25 @@ impl AgentGate {
         Batch::new()
     }
 
-    /// Remembers the decision, where policies are in force or it was no plain permit.
+    /// Remembers the decision, where policies are in force, or it was no plain permit, or labels would have said something else.
     fn note(&self, look: &Look<'_>, findings: &Findings, (answer, rule): (&str, Option<Rule>), reason: &str) {
-        if findings.request.is_none() && answer == "permit" {
+        let shadow = look.labels.filter(|finding| !finding.decides).map(|finding| finding.verdict);
+        let is_plain = answer == "permit" && shadow.is_none_or(|verdict| verdict == Verdict::Permit);
+        if findings.request.is_none() && is_plain {
             return;
         }
         let call = look.call;
-        let of_contract = || PolicyRequest {
-            principal: EntityName::new(Kind::Agent, call.agent.id.to_string()),
-            gate: Gate::UseTool,
-            resource: EntityName::new(Kind::Tool, call.tool),
-            arguments: call.arguments.as_object().cloned().unwrap_or_default(),
-            label: look.label,
-            person: Some(look.person.clone()),
-            facts: Vec::new(),
+        let without_policies = || {
+            let (gate, resource, arguments) = subject(call);
+            let principal = EntityName::new(Kind::Agent, call.agent.id.to_string());
+            let (label, person, facts) = (look.label, Some(look.person.clone()), Vec::new());
+            PolicyRequest { principal, gate, resource, arguments, label, person, facts }
         };
-        let request = findings.request.as_ref().map_or_else(|| Cow::Owned(of_contract()), Cow::Borrowed);
-        let shadow = look.labels.filter(|finding| !finding.decides).map(|finding| match finding.verdict {
-            Verdict::Permit => "permit".to_owned(),
-            Verdict::Ask(reason) => format!("ask: {reason}"),
-            Verdict::Deny(reason) => format!("deny: {reason}"),
-        });
+        let request = findings.request.as_ref().map_or_else(|| Cow::Owned(without_policies()), Cow::Borrowed);
         let at = (look.policy, self.governance.now_ms());
         let record = DecisionRecord::of(&request, findings.policy.as_ref(), (answer, rule, reason), at);
-        self.governance.decision_log().note(DecisionRecord { task: call.task.to_owned(), labels: shadow, ..record });
+        let labels = shadow.map(|verdict| verdict.to_string());
+        self.governance.decision_log().note(DecisionRecord { task: call.task.to_owned(), labels, ..record });
     }
 }
 
@@ -465,7 +473,7 @@ fn has_effect(call: &ToolCall<'_>, profile: &ToolProfile) -> bool {
 }
 
 /// The profile of what stays within the node: it may be given everything, and answers nothing that was not given to it.
-fn unlimited() -> ToolProfile {
+pub(crate) fn unlimited() -> ToolProfile {
     ToolProfile { trusted: true, clearance: DataLabel::Restricted, ..ToolProfile::default() }
 }
 
@@ -473,10 +481,25 @@ fn memory_of(call: &ToolCall<'_>) -> EntityName {
     EntityName::new(Kind::Memory, call.agent.name())
 }
 
-fn only(members: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
-    members
-        .iter()
-        .filter(|(name, _)| names.contains(&name.as_str()))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+/// What is done by a call, with what, and its arguments, as policies write them.
+fn subject(call: &ToolCall<'_>) -> (Gate, EntityName, Map<String, Value>) {
+    let name = call.tool.split_once('/').map_or(call.tool, |(_, name)| name);
+    match (call.kind, call.server, name) {
+        (CallKind::Model, ..) => {
+            let tokens = call.arguments.get("max_tokens").cloned().map(|most| ("tokens".to_owned(), most));
+            (Gate::Model, EntityName::new(Kind::Model, name), tokens.into_iter().collect())
+        }
+        (CallKind::Recall, ..) | (CallKind::Tool, "memory", "get" | "list" | "recall") => {
+            (Gate::Recall, memory_of(call), only(call.arguments, &["key", "query"]))
+        }
+        (CallKind::Tool, "memory", _) => (Gate::Remember, memory_of(call), only(call.arguments, &["key", "text"])),
+        (CallKind::Tool, ..) => {
+            let arguments = call.arguments.as_object().cloned().unwrap_or_default();
+            (Gate::UseTool, EntityName::new(Kind::Tool, call.tool), arguments)
+        }
+    }
+}
+
+fn only(arguments: &Value, names: &[&str]) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), arguments.get(*name)?.clone()))).collect()
 }

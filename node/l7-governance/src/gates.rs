@@ -82,9 +82,9 @@ pub fn ask_grants(gates: &Gates) -> AskGrant {
 fn act_of<'a>(agent: &'a str, grant: Grant<'a>) -> Act<'a> {
     match grant {
         Grant::Secret { name, host } => Act::Secret { agent, name, host },
-        Grant::Model { name, host } => Act::BindModel { agent, name, host },
+        Grant::Model { name, host, clearance } => Act::BindModel { agent, name, host, clearance },
         Grant::Server { name, host } => Act::BindServer { agent, name, host },
-        Grant::Everywhere => Act::Egress { agent, host: "*", port: None, method: None },
+        Grant::Everywhere => Act::Egress { agent, host: "*", port: None, method: None, pattern: None },
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use althing_call::Principal;
+use althing_call::chain;
 use althing_policy::ReadError as PolicyReadError;
 use althing_protocol::{AgentId, AgentRef};
 use althing_store::{Batch, Durability, WriteError};
@@ -24,6 +24,7 @@ use crate::machine::consent::AskId;
 use crate::machine::people::People;
 use crate::machine::profile::{Statements, ToolProfile};
 use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
+use crate::policy_row::{self, PolicyRow};
 use crate::roster::{Roster, people_for, people_text};
 use crate::toolset::Profiles;
 use crate::turn_notes::TurnNotes;
@@ -45,6 +46,8 @@ struct Inner {
     turns: Mutex<TurnNotes>,
     /// Held by whoever changes what people were asked, policies or people, until that is on disk.
     writing: tokio::sync::Mutex<()>,
+    /// Counts up whenever policies are others, or the people of whom they speak.
+    policy_changes: watch::Sender<u64>,
 }
 
 impl Governance {
@@ -60,7 +63,7 @@ impl Governance {
         let definitions = ToolDefinitions::open(ports.store.clone())?;
         let decisions = Decisions::open(store)?;
         let roster = Roster::read(&ports);
-        let policies = read_policies(&ports, &roster.now().0);
+        let policies = read_policies(&ports, &roster.now().0, PolicyRow::read(store)?);
         let inner = Inner {
             audit,
             policies,
@@ -70,17 +73,20 @@ impl Governance {
             definitions,
             turns: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
+            policy_changes: watch::Sender::new(0),
             ports,
         };
         let governance = Governance { inner: Arc::new(inner) };
         restart(&governance).await?;
+        let people = governance.people();
+        policy_row::settle(governance.ports(), governance.policies(), governance.audit(), people.owner()).await?;
         Ok(governance)
     }
 
     /// How the policies are.
     #[must_use]
     pub fn policy(&self) -> PolicyStatus {
-        self.policies().status()
+        self.policies().status(&self.people_now().0)
     }
 
     /// The text of the policies in force, if there are any.
@@ -98,10 +104,15 @@ impl Governance {
         let _writing = self.writing().lock().await;
         let draft = self.policies().read(text, &self.people_now().0)?;
         let before = self.policies().text().unwrap_or_default();
-        record_change(self, "policies", &person, (before.as_str(), text)).await?;
+        let (labels_began, since_ms) = (!self.policies().labels_decide(), self.now_ms());
+        let row = PolicyRow { digest: draft.set.digest().0, since_ms, is_gone: false }.batch(self.ports());
+        record_change(self, "policies", &person, (before.as_str(), text), row).await?;
         files::write(self.ports().folder.clone(), POLICY_FILE, text.to_owned()).await?;
-        self.policies().load(draft, self.now_ms());
-        Ok(self.policy())
+        self.policies().load(draft, since_ms);
+        self.inner.policy_changes.send_modify(|count| *count += 1);
+        let mut status = self.policy();
+        status.findings.extend(labels_began.then(|| self.policies().label_start()));
+        Ok(status)
     }
 
     /// Reads a set of policies against the tools that are bound now, and changes nothing.
@@ -109,7 +120,8 @@ impl Governance {
     /// # Errors
     /// [`ChangeError::Policies`] or [`ChangeError::World`]: it could not be loaded.
     pub fn lint_policy(&self, text: &str) -> Result<Vec<althing_policy::Finding>, ChangeError> {
-        Ok(self.policies().read(text, &self.people_now().0)?.lint())
+        let people = self.people_now().0;
+        Ok(self.policies().read(text, &people)?.lint(&people))
     }
 
     /// The decisions that another set would turn.
@@ -159,9 +171,10 @@ impl Governance {
         let people = Arc::new(people_for(self.ports().profile, text)?);
         let _writing = self.writing().lock().await;
         let before = people_text(self.ports());
-        record_change(self, "people", &person, (before.as_str(), text)).await?;
+        record_change(self, "people", &person, (before.as_str(), text), Batch::new()).await?;
         files::write(self.ports().folder.clone(), PEOPLE_FILE, text.to_owned()).await?;
         self.inner.roster.replace(people.clone());
+        self.inner.policy_changes.send_modify(|count| *count += 1);
         self.book().tell();
         Ok(people)
     }
@@ -193,6 +206,12 @@ impl Governance {
     #[must_use]
     pub fn asks_changed(&self) -> watch::Receiver<u64> {
         self.book().changes()
+    }
+
+    /// Counts up whenever policies are others, or the people of whom they speak: what runs without being called is decided anew.
+    #[must_use]
+    pub fn policy_changes(&self) -> watch::Receiver<u64> {
+        self.inner.policy_changes.subscribe()
     }
 
     /// Takes the tools of an agent as their servers list them: policies are checked against their arguments. `tools` has each
@@ -239,17 +258,31 @@ impl Governance {
     }
 }
 
-/// The person on whose behalf a turn runs: the first principal, if it is a user of this node, or else who is accountable for
-/// agents here, the owner. Who is a user of another node is a claim of that node, whatever their name is.
+/// Takes the policies out, also those that cannot be read: contracts decide alone from now on. It is on record before it counts.
+///
+/// # Errors
+/// [`ChangeError`], such as [`ChangeError::NoPolicies`]; what was in force stays.
+pub async fn unload_policy(governance: &Governance, by: Actor) -> Result<PolicyStatus, ChangeError> {
+    let person = owner_of(governance, &by)?;
+    let _writing = governance.writing().lock().await;
+    if !governance.policies().is_loaded() && !governance.policies().is_missing() {
+        return Err(ChangeError::NoPolicies);
+    }
+    let before = governance.policies().text().unwrap_or_default();
+    let mut row = Batch::new();
+    PolicyRow::forget(&mut row);
+    record_change(governance, "policies", &person, (before.as_str(), ""), row).await?;
+    files::remove(governance.ports().folder.clone(), POLICY_FILE).await?;
+    governance.policies().unload();
+    governance.inner.policy_changes.send_modify(|count| *count += 1);
+    Ok(governance.policy())
+}
+
+/// The person on whose behalf a turn runs: the user of the owner's gateways who is behind it, or else who is accountable for agents
+/// here, the owner. Who is a user of somebody else's node is a claim of that node, whatever their name is.
 pub(crate) fn person_of(governance: &Governance, principals: &[String]) -> String {
-    let people = governance.people_now().0;
-    let all: Vec<Principal> = principals.iter().map(|text| Principal::parse(text)).collect();
-    let is_here = !all.iter().any(|principal| matches!(principal, Principal::Caller(_)));
-    let first = all.iter().find(|principal| !matches!(principal, Principal::Anew(_)));
-    let user = match first {
-        Some(Principal::User(name)) if is_here => people.person_of(name),
-        _ => None,
-    };
+    let (people, chain) = (governance.people_now().0, chain::read(principals));
+    let user = chain::user_of(&chain, governance.ports().owner).and_then(|name| people.person_of(name));
     user.unwrap_or(people.owner()).to_owned()
 }
 
@@ -267,9 +300,10 @@ async fn record_change(
     what: &str,
     person: &str,
     texts: (&str, &str),
+    mut rows: Batch,
 ) -> Result<(), ChangeError> {
-    let leaf = governance.audit().entry(leaves::changed(what, person, governance.now_ms(), texts))?;
-    Ok(governance.write(leaf, Durability::Synced).await?)
+    rows.append(governance.audit().entry(leaves::changed(what, person, governance.now_ms(), texts))?);
+    Ok(governance.write(rows, Durability::Synced).await?)
 }
 
 /// The rows of questions that nobody answers any more, and their entries in the log.
@@ -318,14 +352,18 @@ fn audit_ports(ports: &Ports) -> AuditPorts {
     }
 }
 
-/// The policies of the file: none where it is not there, and nothing but denials where it cannot be read.
-fn read_policies(ports: &Ports, people: &People) -> Policies {
+/// The policies of the file: none where it is not there, and nothing but denials where it cannot be read. They are in force since `row`
+/// says so, if it is about them.
+fn read_policies(ports: &Ports, people: &People, row: Option<PolicyRow>) -> Policies {
     let policies = Policies::none(ports.profile);
     match files::read(ports.folder.as_deref(), POLICY_FILE, POLICY_BYTES_MAX) {
         FileState::Absent => {}
         FileState::Unreadable(why) => policies.breaks_for(why),
         FileState::Text(text) => match policies.read(&text, people) {
-            Ok(draft) => policies.load(draft, ports.clock.now_ms()),
+            Ok(draft) => {
+                let known = row.filter(|row| row.digest == draft.set.digest().0);
+                policies.load(draft, known.map_or_else(|| ports.clock.now_ms(), |row| row.since_ms));
+            }
             Err(ChangeError::Policies(PolicyReadError { findings })) => policies.breaks(findings),
             Err(other) => policies.breaks_for(other.to_string()),
         },

@@ -1,7 +1,7 @@
 //! What of the gate goes into the audit log.
 
-use althing_execution::EndedTurn;
 use althing_execution::tools::ToolCall;
+use althing_execution::{EndedTurn, ToldCall};
 use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole};
 use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX, AUDIT_TEXT_BYTES_MAX};
 use althing_protocol::{AgentId, AgentRef, Digest, Label, digest, digest_of_hex};
@@ -231,6 +231,30 @@ pub(crate) fn ended_turn(turn: &EndedTurn<'_>, (person, policy): (&str, Option<D
     leaf.outcome = Some(turn.outcome);
     leaf.verdicts = turn.verdicts.to_vec();
     LeafDraft::new(leaf)
+}
+
+/// Somebody said what came of a call that was in doubt: an outcome that the tool did not say.
+pub(crate) fn told_call(call: &ToldCall<'_>, (person, policy): (&str, Option<Digest>), at_ms: u64) -> LeafDraft {
+    let ToldCall { task, step, by, .. } = call;
+    let action = escaped(call.name, NAME_CHARS);
+    let mut leaf = AuditLeaf::new(AuditStage::Outcome, at_ms);
+    leaf.principals = seen(call.principals);
+    leaf.accountable = Some(person.to_owned());
+    leaf.agent = Some(call.agent.id.clone());
+    leaf.version = Some(call.agent.version.to_string());
+    leaf.contract = digest_of_hex(call.contract);
+    leaf.binding = digest_of_hex(call.binding);
+    leaf.policy = policy;
+    leaf.action = Some(if action.is_empty() { "(none)".to_owned() } else { action });
+    (leaf.label_after, leaf.outcome) = (call.label, Some(call.outcome));
+    let what = match call.outcome {
+        AuditOutcome::Done => "it took place",
+        AuditOutcome::InDoubt => "nobody knows, and it is to be made again",
+        _ => "it failed, or is given up",
+    };
+    let draft = LeafDraft::new(leaf).about(person);
+    let draft = call.result.into_iter().fold(draft, |draft, result| draft.with(BodyRole::Result, result.to_string()));
+    draft.with(BodyRole::Reason, format!("step {step} of task {task} was in doubt; {by} said: {what}"))
 }
 
 /// The owner changed something beside policies and people.

@@ -98,6 +98,21 @@ impl Governance {
     }
 }
 
+/// What waits for people about the same call as that question, the oldest first: a call may need the yes of several.
+#[must_use]
+pub fn asked_besides(governance: &Governance, id: &str) -> Vec<PendingAsk> {
+    let consents = governance.book().now();
+    let Some(id) = ask_id(id) else { return Vec::new() };
+    let Some((own, details)) = consents.asks.get(&id).zip(consents.details.get(&id)) else { return Vec::new() };
+    let is_besides = |question: &&Question| {
+        let ask = question.ask();
+        let other = consents.details.get(&ask.id).filter(|_| ask.id != id && ask.terms == own.ask().terms);
+        other.is_some_and(|other| !other.tasks.is_disjoint(&details.tasks))
+    };
+    let besides = waiting(&consents, governance.now_ms()).filter(is_besides);
+    besides.filter_map(|question| shown(&consents, question)).collect()
+}
+
 /// Ends when a question is answered or over.
 pub(crate) fn until_answered(governance: &Governance, id: AskId) -> BoxFuture<'static, ()> {
     let (governance, mut changes) = (governance.clone(), governance.asks_changed());
@@ -151,7 +166,7 @@ fn told(consents: &Consents, question: &Question) -> Option<OpenQuestion> {
 fn shown(consents: &Consents, question: &Question) -> Option<PendingAsk> {
     let (ask, details) = (question.ask(), consents.details.get(&question.ask().id)?);
     let arguments: Value = serde_json::from_str(&details.arguments).ok()?;
-    let outline = AskOutline::of(question, &arguments, consents.earlier(ask))?;
+    let outline = AskOutline::of(question, &arguments, consents.earlier(question))?;
     let difference = outline.arguments.iter().filter(|line| !line.starts_with(' ')).cloned().collect();
     Some(PendingAsk {
         id: hex(&ask.id),

@@ -1,16 +1,18 @@
 //! The owner's policies as they are in force: none, a set, or a file that cannot be read, which denies everything.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use althing_execution::tools::ModelClearance;
 use althing_policy::{
-    Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, PolicySet, ReadError, Request, Verdict, World,
+    Answer, Bounds, Demand, EntityName, Entry, Finding, Gate, Kind, PolicySet, ReadError, Request, Verdict, World,
 };
-use althing_protocol::{AgentId, AgentRef, Digest, Label};
+use althing_protocol::{AgentId, AgentRef, Digest, Label, hex};
 use serde_json::{Map, Value};
 
 use crate::error::ChangeError;
 use crate::files::POLICY_FILE;
+use crate::machine::consent::escaped;
 use crate::machine::node_profile::{self, NodeProfile};
 use crate::machine::people::People;
 use crate::machine::profile::ToolProfile;
@@ -22,6 +24,14 @@ use crate::toolset::Toolset;
 const LEFT_OUT_TRIES: usize = 16;
 /// Bytes of the file that are read; a longer one is refused by its reader.
 pub(crate) const POLICY_BYTES_MAX: usize = 1 << 20;
+
+/// How reasons begin for which policies deny.
+const UNDECIDED: &str = "the owner's policies could not decide";
+const UNPERMITTED: &str = "no policy of the owner permits it";
+const FORBIDDEN: &str = "the owner's policies forbid it";
+const UNREADABLE: &str = "the policies of this node cannot be read";
+/// Characters of the name of a principal or a resource, in the reason of a denial.
+const NAMED_CHARS: usize = 160;
 
 /// How the policies of a node are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,10 +71,9 @@ pub(crate) struct SetDraft {
 
 impl SetDraft {
     /// What is wrong with it, or should be looked at.
-    pub(crate) fn lint(&self) -> Vec<Finding> {
-        let linted = althing_policy::lint(POLICY_FILE, &self.set, &self.world);
+    pub(crate) fn lint(&self, people: &People) -> Vec<Finding> {
         // Agents whose tools do not fit are left out where it is loaded.
-        self.stale.iter().cloned().chain(linted).collect()
+        linted(&self.set, &self.world, &self.stale, people)
     }
 }
 
@@ -83,6 +92,8 @@ pub(crate) struct Policies {
     profile: NodeProfile,
     /// Held while a set is made.
     built: Mutex<Revisions>,
+    /// What is said where no file is there of the set that was in force before a start.
+    missing: Mutex<Option<Finding>>,
     /// What they refused that is no call.
     pub(crate) refusals: Refusals,
 }
@@ -136,6 +147,7 @@ impl Policies {
             toolset: Mutex::default(),
             profile,
             built: Mutex::default(),
+            missing: Mutex::default(),
             refusals: Refusals::default(),
         }
     }
@@ -182,10 +194,20 @@ impl Policies {
         }
     }
 
-    pub(crate) fn status(&self) -> PolicyStatus {
+    /// Since when the set in force is, Unix milliseconds; 0 where none is.
+    pub(crate) fn since_ms(&self) -> u64 {
+        match &*self.now() {
+            Force::Set(set) => set.loaded_ms,
+            Force::Nothing | Force::Broken(_) => 0,
+        }
+    }
+
+    /// How they are, with these people.
+    pub(crate) fn status(&self, people: &People) -> PolicyStatus {
         match &*self.now() {
             Force::Nothing => {
-                PolicyStatus { digest: None, policies: 0, loaded_ms: 0, is_broken: false, findings: Vec::new() }
+                let findings = self.missing().iter().cloned().collect();
+                PolicyStatus { digest: None, policies: 0, loaded_ms: 0, is_broken: false, findings }
             }
             Force::Broken(findings) => {
                 PolicyStatus { digest: None, policies: 0, loaded_ms: 0, is_broken: true, findings: findings.clone() }
@@ -195,7 +217,7 @@ impl Policies {
                 policies: set.set.len(),
                 loaded_ms: set.loaded_ms,
                 is_broken: false,
-                findings: set.set.warnings().iter().chain(&set.stale).cloned().collect(),
+                findings: linted(&set.set, &set.world, &set.stale, people),
             },
         }
     }
@@ -241,8 +263,48 @@ impl Policies {
     pub(crate) fn load(&self, draft: SetDraft, loaded_ms: u64) {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         self.swap(draft, loaded_ms);
+        *self.missing() = None;
         // It was read against what was known a moment ago.
         *built = Revisions { toolset: u64::MAX, people: u64::MAX, tools: u64::MAX };
+    }
+
+    /// No set is in force any more, and none is missing.
+    pub(crate) fn unload(&self) {
+        let _built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        self.put(Force::Nothing);
+        *self.missing() = None;
+    }
+
+    /// The file is not there of the set of that digest, which was in force.
+    pub(crate) fn misses(&self, digest: &Digest) {
+        let what = format!(
+            "the set {} was in force, and nobody took it out, but its file is gone: no policies are in force",
+            hex(digest)
+        );
+        let remedy = "put the policies in force again, or take them out, which ends this warning".to_owned();
+        *self.missing() = Some(Finding { file: POLICY_FILE.to_owned(), place: None, policy: None, what, remedy });
+    }
+
+    /// Whether there is no file of the set that was in force before a start.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.missing().is_some()
+    }
+
+    /// The names that are known of one kind.
+    pub(crate) fn names(&self, kind: Kind) -> Vec<String> {
+        self.toolset().names(kind)
+    }
+
+    /// What is said once where labels begin to decide, since there is a set.
+    pub(crate) fn label_start(&self) -> Finding {
+        let (uncleared, all) = self.toolset().uncleared();
+        let what = format!(
+            "labels decide too from now on, and {uncleared} of the {all} tools that are known may be given public data alone"
+        );
+        let remedy = "write `clearance` for those that may be given more, in `[[tools]]` of the configuration or in \
+                      `tools.SERVER.profiles` of the agent file"
+            .to_owned();
+        Finding { file: POLICY_FILE.to_owned(), place: None, policy: None, what, remedy }
     }
 
     /// Takes an agent that runs here.
@@ -271,8 +333,19 @@ impl Policies {
         self.toolset().take_tool(agent, tool, profile);
     }
 
-    pub(crate) fn take_model(&self, name: &str) {
-        self.toolset().take_model(name);
+    /// A model is asked, or given to an agent: what policies read of it in this request alone.
+    pub(crate) fn take_model(&self, name: &str, clearance: ModelClearance) -> Option<Entry> {
+        self.toolset().take_model(name, clearance)
+    }
+
+    /// How far a model is cleared; nothing of one that nobody was given.
+    pub(crate) fn clearance_of(&self, model: &str) -> Option<ModelClearance> {
+        self.toolset().clearance_of(model)
+    }
+
+    /// The profile of a tool that an agent calls so; nothing of one that nobody has.
+    pub(crate) fn profile_of(&self, agent: &str, tool: &str) -> Option<ToolProfile> {
+        self.toolset().profile_of(agent, tool)
     }
 
     /// Takes an agent of this node's owner, by its id.
@@ -280,10 +353,10 @@ impl Policies {
         self.toolset().take_own(agent, "");
     }
 
-    /// An agent is named that may be one of another node: what policies read of it in this request. Its version is empty where nobody
-    /// says it.
-    pub(crate) fn take_other(&self, agent: &AgentId, version: &str) -> Entry {
-        self.toolset().take_other(&agent.to_string(), version, &agent.publisher().to_string())
+    /// An agent is named that may run on another node, the owner's other ones too: what policies read of it in this request; nothing
+    /// where they know it already. Its version is empty where nobody says it.
+    pub(crate) fn take_named(&self, agent: &AgentId, version: &str) -> Option<Entry> {
+        self.toolset().take_named(&agent.to_string(), version, &agent.publisher().to_string())
     }
 
     /// The same of a node, by its id.
@@ -301,7 +374,7 @@ impl Policies {
             Force::Nothing => return None,
             Force::Broken(findings) => {
                 let why = findings.first().map(ToString::to_string).unwrap_or_default();
-                (Statement::Deny(format!("the policies of this node cannot be read: {why}")), None)
+                (Statement::Deny(format!("{UNREADABLE}: {why}")), None)
             }
             Force::Set(set) if request.gate == Gate::UseTool && set.left_out.contains(&request.principal.id) => {
                 let why = "the owner's policies do not fit the tools of this agent, which are denied: rename its servers of tools, or \
@@ -310,7 +383,7 @@ impl Policies {
             }
             Force::Set(set) => {
                 let verdict = set.set.decide(&set.world, &request.as_request());
-                (statement(&verdict), Some(verdict))
+                (statement(&verdict, request), Some(verdict))
             }
         })
     }
@@ -384,21 +457,41 @@ impl Policies {
         *self.force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(force);
     }
 
+    fn missing(&self) -> MutexGuard<'_, Option<Finding>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now(&self) -> Arc<Force> {
         self.force.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn toolset(&self) -> std::sync::MutexGuard<'_, Toolset> {
+    fn toolset(&self) -> MutexGuard<'_, Toolset> {
         self.toolset.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// What is wrong with a set, or should be looked at, with these people.
+fn linted(set: &PolicySet, world: &World, stale: &[Finding], people: &People) -> Vec<Finding> {
+    let found = althing_policy::lint(POLICY_FILE, set, world);
+    let unsigned = set.sign_offs().filter_map(|(policy, count, role)| {
+        let able = people.able(role);
+        (able < usize::try_from(count).unwrap_or(usize::MAX)).then(|| Finding {
+            file: POLICY_FILE.to_owned(),
+            place: set.place_of(policy),
+            policy: Some(policy.to_owned()),
+            what: format!("it wants a sign-off of {count} with the role {role}, and {able} who can answer have it"),
+            remedy: "give more people that role, each with a key; until then what it asks about is not done".to_owned(),
+        })
+    });
+    stale.iter().cloned().chain(found).chain(unsigned).collect()
+}
+
 /// What a set says, as a rule among others.
-fn statement(verdict: &Verdict) -> Statement {
+fn statement(verdict: &Verdict, request: &PolicyRequest) -> Statement {
     match &verdict.answer {
         Answer::Permit => Statement::Permit,
         Answer::Ask(demands) => Statement::Ask(wants(demands.iter())),
-        Answer::Deny => Statement::Deny(denial(verdict)),
+        Answer::Deny => Statement::Deny(denial(verdict, request)),
     }
 }
 
@@ -407,14 +500,28 @@ pub(crate) fn deciding(verdict: Option<&Verdict>) -> Vec<String> {
     verdict.into_iter().flat_map(|verdict| verdict.policies.iter().cloned()).collect()
 }
 
-fn denial(verdict: &Verdict) -> String {
+/// Whether a reason for which a call failed is that policies deny it, as its text says: of a call that another node refuses, nothing
+/// else is known.
+#[must_use]
+pub fn is_policy_denial(reason: &str) -> bool {
+    [UNDECIDED, UNPERMITTED, FORBIDDEN, UNREADABLE].iter().any(|beginning| reason.contains(beginning))
+}
+
+fn denial(verdict: &Verdict, request: &PolicyRequest) -> String {
     if let Some(error) = verdict.errors.first() {
-        return format!("the owner's policies could not decide, and what they cannot decide is denied: {error}");
+        return format!("{UNDECIDED}, and what they cannot decide is denied: {error}");
     }
+    let sought = sought(request);
     if verdict.policies.is_empty() {
-        return "no policy of the owner permits it".to_owned();
+        return format!("{UNPERMITTED}: {sought}");
     }
-    format!("the owner's policies forbid it ({})", deciding(Some(verdict)).join(", "))
+    format!("{FORBIDDEN} ({}): {sought}", deciding(Some(verdict)).join(", "))
+}
+
+/// What policies were asked about, by the names that they use; others chose some of these.
+fn sought(PolicyRequest { principal, gate, resource, .. }: &PolicyRequest) -> String {
+    let named = |name: &EntityName| format!("{}::\"{}\"", name.kind.word(), escaped(&name.id, NAMED_CHARS));
+    format!("Action::\"{}\" by {} on {}", gate.word(), named(principal), named(resource))
 }
 
 fn wants<'a>(demands: impl Iterator<Item = &'a Demand>) -> Wants {

@@ -1,6 +1,6 @@
 //! What is recorded beside calls: agents that start and end, their turns, and what their owner changes.
 
-use althing_execution::{EndedTurn, TurnRecorder};
+use althing_execution::{EndedTurn, ToldCall, TurnRecorder};
 use althing_protocol::audit::{AuditOutcome, AuditStage};
 use althing_protocol::{AgentRef, Digest};
 use althing_store::{Batch, Durability};
@@ -134,6 +134,16 @@ impl TurnRecorder for TurnRecords {
         let draft = leaves::ended_turn(turn, (&person, governance.policies().digest()), governance.now_ms());
         governance.audit().entry(draft).unwrap_or_else(|error| {
             tracing::error!(task = turn.task, %error, "a turn has no entry in the audit log");
+            Batch::new()
+        })
+    }
+
+    fn told(&self, call: &ToldCall<'_>) -> Batch {
+        let TurnRecords(governance) = self;
+        let person = person_of(governance, call.principals);
+        let draft = leaves::told_call(call, (&person, governance.policies().digest()), governance.now_ms());
+        governance.audit().entry_at_least(draft).unwrap_or_else(|error| {
+            tracing::error!(task = call.task, %error, "what was said of a call has no entry in the audit log");
             Batch::new()
         })
     }

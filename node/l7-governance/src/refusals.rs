@@ -8,7 +8,7 @@ use althing_protocol::Digest;
 use althing_protocol::contract::DataLabel;
 use althing_store::Batch;
 
-/// Refusals that are remembered of one set of policies. After more of them all are forgotten, and stand in the log once more.
+/// Refusals of one set of policies that the log has, of acts and of messages each: whoever makes up others would fill it.
 const REFUSALS_MAX: usize = 4_096;
 /// Agents whose data is known: more do not run on one node.
 const AGENTS_MAX: usize = 4_096;
@@ -19,24 +19,56 @@ pub(crate) struct Refusals(Mutex<RefusalState>);
 
 #[derive(Default)]
 struct RefusalState {
-    /// The set of policies that refused these.
-    set: Option<Digest>,
-    refused: BTreeSet<Digest>,
+    /// Of what programs, starts and groups do on this node.
+    acts: KnownRefusals,
+    /// Of what other nodes send: whatever they make up, the log has room for the others.
+    messages: KnownRefusals,
     /// Entries of the log that nobody could wait for.
     entries: Batch,
     /// By the names of agents, as their contracts say.
     data: BTreeMap<String, DataLabel>,
 }
 
-impl Refusals {
-    /// Whether that set did not refuse this before.
-    pub(crate) fn is_new(&self, set: Option<Digest>, what: Digest) -> bool {
-        let mut known = self.known();
-        if known.set != set || known.refused.len() >= REFUSALS_MAX {
-            known.set = set;
-            known.refused.clear();
+/// What one set of policies refused.
+#[derive(Default)]
+struct KnownRefusals {
+    set: Option<Digest>,
+    refused: BTreeSet<Digest>,
+    /// Whether it refused more than the log has.
+    is_full: bool,
+}
+
+impl KnownRefusals {
+    /// Whether that set did not refuse this before, and the log has room for it.
+    fn is_new(&mut self, set: Option<Digest>, what: Digest, kind: &'static str) -> bool {
+        if self.set != set {
+            *self = KnownRefusals { set, ..KnownRefusals::default() };
         }
-        known.refused.insert(what)
+        if self.refused.len() < REFUSALS_MAX {
+            return self.refused.insert(what);
+        }
+        if !self.is_full && !self.refused.contains(&what) {
+            self.is_full = true;
+            tracing::warn!(
+                most = REFUSALS_MAX,
+                kind,
+                "the policies refused so many different {kind} that the audit log has no further ones until other policies are loaded, or \
+                 the node starts again: they are refused all the same"
+            );
+        }
+        false
+    }
+}
+
+impl Refusals {
+    /// Whether that set did not refuse this message of another node before, and it is to be written.
+    pub(crate) fn is_new(&self, set: Option<Digest>, what: Digest) -> bool {
+        self.known().messages.is_new(set, what, "messages")
+    }
+
+    /// The same of an act.
+    pub(crate) fn is_new_act(&self, set: Option<Digest>, what: Digest) -> bool {
+        self.known().acts.is_new(set, what, "acts")
     }
 
     /// Keeps an entry until the next look at what waits.
@@ -83,11 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_refusals_the_log_has_some_twice() {
+    fn of_very_many_refusals_of_one_set_the_log_has_some_and_those_once() {
         let refusals = Refusals::default();
         let number = |number: usize| althing_protocol::digest(&number.to_be_bytes());
-        assert!((0..REFUSALS_MAX).all(|one| refusals.is_new(None, number(one))));
-        assert!(refusals.is_new(None, number(REFUSALS_MAX)) && refusals.is_new(None, number(0)));
+        let written = |set| (0..3 * REFUSALS_MAX).filter(|one| refusals.is_new_act(set, number(*one))).count();
+        assert_eq!((written(None), written(None)), (REFUSALS_MAX, 0));
+        assert!(refusals.is_new(None, number(0)), "messages have room of their own");
+        assert_eq!(written(Some([1; 32])), REFUSALS_MAX, "so has the next set");
     }
 
     #[test]

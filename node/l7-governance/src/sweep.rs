@@ -35,7 +35,7 @@ impl Governance {
     /// Ends what is over, and writes what waits. A failure is tried again at the next time.
     pub async fn sweep(&self) {
         let _writing = self.writing().lock().await;
-        let mut batch = self.decision_log().rows();
+        let mut batch = self.decision_log().rows(self.ports().store.as_ref());
         let kept = self.policies().refusals.take();
         batch.append(kept.clone());
         let before = self.book().now();

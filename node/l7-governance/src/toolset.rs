@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_policy::{Entry, Schema, TOOLS_MAX, ToolInput, ToolSignature};
+use althing_execution::tools::ModelClearance;
+use althing_policy::{Entry, Kind, Schema, TOOLS_MAX, ToolInput, ToolSignature};
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentId, AgentRef};
 use althing_td::{Effect, ToolTerms};
@@ -36,12 +37,12 @@ type AgentFacts = (String, String);
 pub(crate) struct Toolset {
     /// Those that run here.
     agents: BTreeMap<String, AgentFacts>,
-    /// Those of somebody else, as a request named them last.
+    /// Those of other nodes, the owner's too, as a request named them last.
     others: BTreeMap<String, AgentFacts>,
     tools: BTreeMap<String, ToolOfAgents>,
     /// The agents with tools, in the order in which they came.
     bound: Vec<String>,
-    models: BTreeMap<String, DataLabel>,
+    models: BTreeMap<String, ModelClearance>,
     nodes: BTreeSet<String>,
     revision: u64,
     tools_revision: u64,
@@ -70,11 +71,11 @@ impl Toolset {
 
     /// The same, by its id; without a version where nobody knows yet in which it will run.
     pub(crate) fn take_own(&mut self, id: &AgentId, version: &str) {
-        self.take_named(&id.to_string(), version, &id.publisher().to_string());
+        self.keep_named(&id.to_string(), version, &id.publisher().to_string());
     }
 
     /// The same, by the parts of its name.
-    fn take_named(&mut self, id: &str, version: &str, publisher: &str) {
+    fn keep_named(&mut self, id: &str, version: &str, publisher: &str) {
         let is_known = |(of, by): &AgentFacts| by == publisher && (of == version || version.is_empty());
         if self.agents.get(id).is_some_and(is_known) {
             return;
@@ -91,15 +92,24 @@ impl Toolset {
             Some((of, _)) if !of.is_empty() => Some(agent(id, version, publisher)),
             // Nobody knew yet in which version it would run.
             _ => {
-                self.take_named(id, version, publisher);
+                self.keep_named(id, version, publisher);
                 None
             }
         }
     }
 
-    /// An agent of somebody is named, by the parts of its name: what policies read of it in this request.
-    pub(crate) fn take_other(&mut self, id: &str, version: &str, publisher: &str) -> Entry {
-        let known = self.agents.get(id).or_else(|| self.others.get(id)).filter(|(_, by)| by == publisher);
+    /// An agent is named that may run elsewhere, by the parts of its name: what policies read of it in this request; nothing where they
+    /// know it as an agent of this node in that version.
+    pub(crate) fn take_named(&mut self, id: &str, version: &str, publisher: &str) -> Option<Entry> {
+        match self.agents.get(id) {
+            Some((of, by)) if by == publisher && (of == version || version.is_empty()) => None,
+            _ => Some(self.take_other(id, version, publisher)),
+        }
+    }
+
+    /// The same of an agent of somebody else.
+    fn take_other(&mut self, id: &str, version: &str, publisher: &str) -> Entry {
+        let known = self.others.get(id).filter(|(_, by)| by == publisher);
         // Whoever names an agent as a sender may not know its version.
         let version = match known {
             Some((of, _)) if version.is_empty() => of.clone(),
@@ -112,13 +122,48 @@ impl Toolset {
         agent(id, &version, publisher)
     }
 
-    /// Takes a model, by its name.
-    pub(crate) fn take_model(&mut self, name: &str) {
-        if self.models.len() < OTHERS_MAX && !self.models.contains_key(name) {
-            // What may go to it is decided when it is bound; a policy that asks hears of the least.
-            self.models.insert(name.to_owned(), DataLabel::Public);
-            self.revision += 1;
+    /// A model is asked, or given to an agent, by its name and how far it is cleared: what policies read of it in this request alone,
+    /// where it was taken with another clearance. Two endpoints may have models of one name.
+    pub(crate) fn take_model(&mut self, name: &str, clearance: ModelClearance) -> Option<Entry> {
+        match self.models.get(name) {
+            Some(known) if *known == clearance => None,
+            None if self.models.len() < OTHERS_MAX => {
+                self.models.insert(name.to_owned(), clearance);
+                self.revision += 1;
+                None
+            }
+            _ => Some(Entry::Model { id: name.to_owned(), clearance: clearance.level }),
         }
+    }
+
+    /// How far a model is cleared, as it was taken; nothing of one that nobody took.
+    pub(crate) fn clearance_of(&self, model: &str) -> Option<ModelClearance> {
+        self.models.get(model).copied()
+    }
+
+    /// The profile of a tool (`server/tool`): that of an agent, or of all that have one of that name what needs more care. Nothing of one
+    /// that nobody has.
+    pub(crate) fn profile_of(&self, agent: &str, tool: &str) -> Option<ToolProfile> {
+        let of_agents = self.tools.get(tool)?;
+        let own = of_agents.get(agent).map(|known| known.profile);
+        own.or_else(|| of_agents.values().map(|known| known.profile).reduce(stricter))
+    }
+
+    /// What is known here of one kind that requests name: agents of this node, tools or models, by name.
+    pub(crate) fn names(&self, kind: Kind) -> Vec<String> {
+        match kind {
+            Kind::Agent => self.agents.keys().cloned().collect(),
+            Kind::Tool => self.tools.keys().cloned().collect(),
+            Kind::Model => self.models.keys().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many tools may be given public data alone, where one agent has one so, and how many there are.
+    pub(crate) fn uncleared(&self) -> (usize, usize) {
+        let strictest = |tool: &&ToolOfAgents| tool.values().map(|known| known.profile.clearance).min();
+        let uncleared = self.tools.values().filter(|tool| strictest(tool) == Some(DataLabel::Public));
+        (uncleared.count(), self.tools.len())
     }
 
     /// A node is named, by its id: what policies read of it in this request.
@@ -213,7 +258,8 @@ impl Toolset {
             let profiles = of_agents.iter().map(|(_, tool)| tool.profile);
             Some(entry(name.split_once('/')?, profiles.reduce(stricter)?))
         });
-        let models = self.models.iter().map(|(id, clearance)| Entry::Model { id: id.clone(), clearance: *clearance });
+        let model = |(id, known): (&String, &ModelClearance)| Entry::Model { id: id.clone(), clearance: known.level };
+        let models = self.models.iter().map(model);
         let nodes = self.nodes.iter().map(|id| Entry::Node { id: id.clone() });
         agents.chain(tools).chain(models).chain(nodes).collect()
     }
@@ -382,7 +428,7 @@ mod tests {
     #[test]
     fn two_versions_that_answer_by_turns_make_nothing_anew() {
         let mut tools = Toolset::default();
-        tools.take_named("own", "1.0.0", "p");
+        tools.keep_named("own", "1.0.0", "p");
         let at = tools.revision();
         for _ in 0..100 {
             assert_eq!(tools.act("own", "1.0.0", "p"), None);
@@ -390,10 +436,32 @@ mod tests {
         }
         assert_eq!(tools.revision(), at);
         // Nobody knew of this one in which version it would run.
-        tools.take_named("next", "", "p");
+        tools.keep_named("next", "", "p");
         let at = tools.revision();
         assert_eq!(tools.act("next", "1.0.0", "p"), None);
         assert!(tools.revision() > at);
+    }
+
+    #[test]
+    fn two_models_of_one_name_are_each_read_with_their_own_clearance_and_make_nothing_anew() {
+        let mut tools = Toolset::default();
+        let cleared = |level| ModelClearance { level, is_written: true };
+        let internal = cleared(DataLabel::Internal);
+        assert_eq!(tools.take_model("small", internal), None);
+        let at = tools.revision();
+        for _ in 0..3 {
+            let other = Entry::Model { id: "small".to_owned(), clearance: DataLabel::Restricted };
+            assert_eq!(tools.take_model("small", cleared(DataLabel::Restricted)), Some(other));
+            assert_eq!(tools.take_model("small", internal), None);
+        }
+        assert_eq!((tools.revision(), tools.clearance_of("small")), (at, Some(internal)));
+        let known = Entry::Model { id: "small".to_owned(), clearance: DataLabel::Internal };
+        assert!(tools.entries(&BTreeSet::new()).contains(&known));
+        for number in 0..OTHERS_MAX {
+            tools.take_model(&format!("m{number}"), internal);
+        }
+        let beyond = Entry::Model { id: "one-more".to_owned(), clearance: DataLabel::Internal };
+        assert_eq!(tools.take_model("one-more", internal), Some(beyond), "it is read all the same");
     }
 
     #[test]

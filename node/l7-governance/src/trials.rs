@@ -1,7 +1,8 @@
 //! What policies would say: the cases of a test, and a request that nobody made.
 
-pub use althing_policy::{Answer, EvaluationError, Explanation, Finding, Outcome, Verdict};
-use althing_policy::{Case, CasesError, cases, explain, run};
+pub use althing_policy::{Answer, EvaluationError, Explanation, Finding, NO_PERMIT, Outcome, Verdict};
+use althing_policy::{Case, CasesError, EntityName, Kind, cases, explain, run};
+use althing_protocol::near::nearest;
 use serde_json::{Map, Value};
 
 use crate::error::ChangeError;
@@ -41,12 +42,27 @@ pub fn explain_policy(governance: &Governance, request: Map<String, Value>) -> R
     Ok(explain(&draft.set, &draft.world, &request))
 }
 
+/// The name, as policies write it, that may have been meant by one of a request; nothing where that is known, or near to none.
+#[must_use]
+pub fn near_name(governance: &Governance, written: &str) -> Option<String> {
+    let EntityName { kind, id } = EntityName::parse(written)?;
+    let known = match kind {
+        Kind::Person => governance.people().roles().into_keys().map(str::to_owned).collect(),
+        _ => governance.policies().names(kind),
+    };
+    // Ids of one owner's agents differ in their names alone, which are short beside them.
+    let owner = id.rfind(':').filter(|_| kind == Kind::Agent).map_or("", |at| &id[..=at]);
+    let names = known.iter().filter_map(|known| known.strip_prefix(owner));
+    let near = nearest(&id[owner.len()..], names)?;
+    Some(EntityName::new(kind, format!("{owner}{near}")).to_string())
+}
+
 fn text_of(governance: &Governance, given: Option<&str>) -> Result<String, TrialError> {
     given.map(str::to_owned).or_else(|| governance.policies().text()).ok_or(TrialError::None)
 }
 
 /// The request as a case that expects whatever comes.
-fn only_case(mut request: Map<String, Value>) -> Result<Case, TrialError> {
+pub(crate) fn only_case(mut request: Map<String, Value>) -> Result<Case, TrialError> {
     request.insert("expect".to_owned(), "permit".into());
     let file = Map::from_iter([("cases".to_owned(), Value::from(vec![Value::Object(request)]))]);
     let mut all = cases(&Value::Object(file))?;

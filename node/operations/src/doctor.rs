@@ -97,6 +97,8 @@ pub struct NodeStatus {
     pub revoked: BTreeSet<String>,
     /// Agents that their owner stopped or revoked.
     pub halted: BTreeSet<String>,
+    /// Control loops that the owner's policies do not permit.
+    pub forbidden: BTreeSet<String>,
     /// Agents, and tools that are withheld from them, and why.
     pub tools: Vec<(String, String)>,
     /// Agents, and services that did not accept their credentials.
@@ -290,6 +292,10 @@ fn stopped(status: &NodeStatus, agent: &str, why: &str) -> Finding {
         let remedy = "it stays added, and does nothing until its owner starts it again";
         return note("L7", format!("agent {agent:?} does not run: {why}"), remedy)
             .then(AgentStep::AddAgain(agent.to_owned()));
+    }
+    if status.forbidden.contains(agent) {
+        let remedy = "it stays added, and runs again by itself once the policies permit it: correct their text";
+        return note("L7", format!("control loop {agent:?} does not run: {why}"), remedy).then(NodeStep::LoadPolicy);
     }
     let said = status.said.get(agent);
     let told = match said {
@@ -656,7 +662,11 @@ mod tests {
             let fault = only_fault(&status);
             assert_eq!(fault.next, Some(step.into()), "{fault:?}");
         }
-        // Its owner wanted that.
+        // Its owner wanted that, by policies too.
+        let findings = diagnose(&NodeStatus { failed: named(), forbidden: x.clone(), ..well() });
+        assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
+        let told = findings.into_iter().find(|finding| finding.what.contains("does not run")).expect("it is told");
+        assert_eq!((told.layer, told.next), ("L7", Some(NodeStep::LoadPolicy.into())));
         let findings = diagnose(&NodeStatus { failed: named(), halted: x, ..well() });
         assert!(findings.iter().all(|finding| finding.fine), "{findings:?}");
         let told = findings.into_iter().find(|finding| finding.what.contains("does not run")).expect("it is told");

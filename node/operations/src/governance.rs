@@ -16,11 +16,12 @@ pub use althing_governance::machine::key::{KeyError, PersonSignature};
 pub use althing_governance::machine::people::{People, Person};
 pub use althing_governance::machine::pruning::{PruneRefusal, signers};
 pub use althing_governance::trials::{
-    Explanation, Finding, Outcome, TrialError, Verdict, demand_words, explain_policy, test_policy,
+    Explanation, Finding, NO_PERMIT, Outcome, TrialError, Verdict, demand_words, explain_policy, near_name, test_policy,
 };
 pub use althing_governance::{
-    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, EraseError, PendingAsk, PersonErasure,
-    PolicyDiff, PolicyStatus, SignedAnswer, StandingTerms, Turnabout, Want, erase_person,
+    Actor, Answer, AnswerError, AskState, ChangeError, DecisionRecord, EraseError, LabelOutlook, PendingAsk,
+    PersonErasure, PolicyDiff, PolicyStatus, SignedAnswer, StandingTerms, Turnabout, Want, asked_besides, erase_person,
+    explain_labels, tool_labels, unload_policy,
 };
 pub use delivery::{DELIVERIES, Delivery, Questions};
 pub use messenger::{DeliveryError, Messenger};

@@ -20,7 +20,7 @@ use althing_execution::lease::Leases;
 use althing_execution::{CandidateList, Host, TurnRights};
 use althing_node::{Identity, machine};
 use althing_protocol::contract::Latency;
-use althing_protocol::group::{Author, Deployment, GroupId, Needs, Target, WorkId};
+use althing_protocol::group::{Author, Deployment, GroupId, Target, WorkId};
 use althing_protocol::{AgentId, Attributes, CallerId, Label, PublicKey, PublisherId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -97,51 +97,60 @@ impl GroupWorker {
         found
     }
 
-    /// The agent that does a task in the class that it needs, and answers `asker`, in whose name the task is done. One that
-    /// only this node may call does tasks of this node, and of nobody else: not those of another node of the same owner.
-    fn agent(&self, needs: &Needs, author: Author, asker: CallerId) -> Result<AgentId, WorkFailure> {
-        let (capability, name) = wanted(&needs.target);
+    /// The agent that does a task in the class that it needs, and answers whoever it is done for. One that only this node may
+    /// call does tasks of this node, and of nobody else: not those of another node of the same owner.
+    fn agent(&self, task: &Assigned) -> BoxFuture<'static, Result<AgentId, WorkFailure>> {
+        let (capability, name) = wanted(&task.needs.target);
         let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
         let mut agents: Vec<AgentId> = found.filter(|agent| name.is_none_or(|name| name == agent.name())).collect();
         agents.sort_unstable_by(|a, b| a.name().cmp(b.name()));
-        let agents = in_class(agents, needs.class, |name| self.host.latency(name))?;
-        let elsewhere = author != Author::Node(self.here);
-        let mut refused = None;
-        for agent in agents {
-            match self.calls.check_task(&agent, asker, elsewhere) {
-                Ok(()) => return Ok(agent),
-                Err(why) => {
-                    // A group is told the beginning of it.
-                    refused.get_or_insert_with(|| format!("the agent {} here: {}: {why}", agent.name(), why.reason()));
+        let agents = in_class(agents, task.needs.class, |name| self.host.latency(name));
+        let asked = (task.author != Author::Node(self.here), self.label(task));
+        let (calls, asker) = (self.calls.clone(), task.on_behalf_of);
+        async move {
+            let mut refused = None;
+            for agent in agents? {
+                match calls.check_task(&agent, asker, asked).await {
+                    Ok(()) => return Ok(agent),
+                    Err(why) => {
+                        let told = || format!("the agent {} here: {}: {why}", agent.name(), why.reason());
+                        // A group is told the beginning of it.
+                        refused.get_or_insert_with(told);
+                    }
                 }
             }
+            Err(match refused {
+                // What a caller hears of it, whoever gave the task hears.
+                Some(reason) => WorkFailure { reason, again: Again::Others },
+                None => WorkFailure { reason: "no agent here can do it any more".to_owned(), again: Again::Any },
+            })
         }
-        Err(match refused {
-            // What a caller hears of it, whoever gave the task hears.
-            Some(reason) => WorkFailure { reason, again: Again::Others },
-            None => WorkFailure { reason: "no agent here can do it any more".to_owned(), again: Again::Any },
-        })
+        .boxed()
     }
 
-    /// The agents here that a task could be for, the one that does it first, and why the others do not.
-    fn candidates(&self, task: &Assigned, chosen: &AgentId) -> CandidateList {
+    /// Whether an agent here would do tasks for that target on behalf of `asker`, by its contract.
+    fn offers(&self, target: &Target, asker: CallerId) -> bool {
+        let (capability, name) = wanted(target);
+        let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
+        let mut named = found.filter(|agent| name.is_none_or(|name| name == agent.name()));
+        named.any(|agent| self.calls.offers_tasks(&agent, asker))
+    }
+
+    /// The agents here that a task could be for, and why each does not do it, unless it is the one that does.
+    fn fitting(&self, task: &Assigned) -> Vec<(AgentId, &'static str)> {
         let (capability, name) = wanted(&task.needs.target);
-        let mut list = CandidateList::default();
-        list.add(chosen, None, "chosen");
-        for found in self.hosted(capability) {
-            let agent = &found.candidate.verified.agent;
-            if agent == chosen || name.is_some_and(|name| name != agent.name()) {
-                continue;
-            }
+        let found = self.hosted(capability).into_iter().map(|found| found.candidate.verified.agent.clone());
+        let named = found.filter(|agent| name.is_none_or(|name| name == agent.name()));
+        let with_why = named.map(|agent| {
             let is_of_class = task.needs.class.is_none_or(|class| self.host.latency(agent.name()) == Some(class));
             let why = match is_of_class {
                 false => "left out: of another latency class",
-                true if !self.calls.offers_tasks(agent, task.on_behalf_of) => "left out: does not answer who asks",
+                true if !self.calls.offers_tasks(&agent, task.on_behalf_of) => "left out: does not answer who asks",
                 true => "left out: another comes before it",
             };
-            list.add(agent, None, why);
-        }
-        list
+            (agent, why)
+        });
+        with_why.collect()
     }
 
     /// The agent that began an attempt before the node ended, if that is known here.
@@ -210,15 +219,18 @@ impl Worker for GroupWorker {
         .bounded()
     }
 
-    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure> {
-        let later = |reason: String| WorkFailure { reason, again: Again::Any };
-        if task.deadline_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
-            return Err(later("its deadline has passed".to_owned()));
+    fn admit<'a>(&'a self, task: &'a Assigned) -> BoxFuture<'a, Result<(), WorkFailure>> {
+        async move {
+            let later = |reason: String| WorkFailure { reason, again: Again::Any };
+            if task.deadline_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
+                return Err(later("its deadline has passed".to_owned()));
+            }
+            if self.turns() >= u64::from(SLOTS) * 2 {
+                return Err(later(format!("{} turns run here already", self.turns())));
+            }
+            self.agent(task).await.map(drop)
         }
-        if self.turns() >= u64::from(SLOTS) * 2 {
-            return Err(later(format!("{} turns run here already", self.turns())));
-        }
-        self.agent(&task.needs, task.author, task.on_behalf_of).map(drop)
+        .boxed()
     }
 
     fn host(&self, group: GroupId, agents: Vec<Deployment>) {
@@ -248,27 +260,33 @@ impl Worker for GroupWorker {
         .boxed()
     }
 
-    fn verifies(&self, task: &Assigned) -> bool {
-        let chosen = || self.agent(&task.needs, task.author, task.on_behalf_of).ok();
-        let agent = self.began(task).or_else(chosen);
-        // Of several versions that divide its calls any may do it.
-        let versions = agent.map(|agent| self.host.versions(agent.name())).unwrap_or_default();
-        !versions.is_empty() && versions.iter().all(|version| self.host.verifies(version))
+    fn verifies<'a>(&'a self, task: &'a Assigned) -> BoxFuture<'a, bool> {
+        async move {
+            let agent = match self.began(task) {
+                Some(agent) => Some(agent),
+                None => self.agent(task).await.ok(),
+            };
+            // Of several versions that divide its calls any may do it.
+            let versions = agent.map(|agent| self.host.versions(agent.name())).unwrap_or_default();
+            !versions.is_empty() && versions.iter().all(|version| self.host.verifies(version))
+        }
+        .boxed()
     }
 
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {
         // An agent that has the message already is sent it again, and no other one.
         let agent = match self.began(&task) {
-            Some(agent) => Ok(agent),
-            None => self.agent(&task.needs, task.author, task.on_behalf_of),
+            Some(agent) => std::future::ready(Ok::<AgentId, WorkFailure>(agent)).boxed(),
+            None => self.agent(&task),
         };
-        let candidates = agent.as_ref().map(|agent| self.candidates(&task, agent)).unwrap_or_default();
+        let fitting = self.fitting(&task);
         let calls = self.calls.clone();
         let label = self.label(&task);
         let lease = self.leases.begin(&task.group.to_string(), &task.task.to_string(), task.token);
         let lease = lease.by_channel(task.channel.as_deref());
         async move {
-            let agent = agent?;
+            let agent = agent.await?;
+            let candidates = candidates(&agent, &fitting);
             let failed = |reason: String, again| WorkFailure { reason, again };
             let is_step = task.is_step;
             let request = OperationRequest::parse(Operation::SendMessage, params(&task))
@@ -292,6 +310,14 @@ impl Worker for GroupWorker {
         }
         .boxed()
     }
+}
+
+/// The agent that does a task first, and why the others that could do not.
+fn candidates(chosen: &AgentId, fitting: &[(AgentId, &'static str)]) -> CandidateList {
+    let mut list = CandidateList::default();
+    list.add(chosen, None, "chosen");
+    fitting.iter().filter(|(agent, _)| agent != chosen).for_each(|(agent, why)| list.add(agent, None, *why));
+    list
 }
 
 /// The capability that an agent must have, or its name.
@@ -447,7 +473,7 @@ fn outcome(body: Vec<u8>) -> Result<Vec<u8>, WorkFailure> {
 #[cfg(test)]
 mod tests {
     use althing_protocol::AnswerAttributes;
-    use althing_protocol::group::Priority;
+    use althing_protocol::group::{Needs, Priority};
     use serde_json::json;
 
     use super::*;

@@ -145,12 +145,13 @@ impl<'a> Updates<'a> {
             return Ok(());
         }
         // Of what is not there any more, nothing is left to note.
-        let Ok((_, stable)) = node.agents.file(name) else { return Ok(()) };
+        let Ok((file, stable)) = node.agents.file(name) else { return Ok(()) };
         let report = rollouts::report(node, name).ok();
         let others = rollouts::stored_agents(node.store.as_ref())?.into_iter();
         let used: Vec<PathBuf> = others.filter(|one| one.file.name == name).map(|one| one.folder).collect();
         let now_ms = node.identity.clock().now_ms();
-        let mut now = settled(row.clone(), (stable.as_path(), used.as_slice()), report.as_ref(), now_ms);
+        let now = settled(row.clone(), (stable.as_path(), used.as_slice()), report.as_ref(), now_ms);
+        let mut now = restored(now, (stable.as_path(), file.version.as_str()), report.as_ref(), now_ms);
         let is_used = |folder: &PathBuf| *folder == stable || used.contains(folder);
         let unused: Vec<PathBuf> = now.former.iter().filter(|folder| !is_used(folder)).cloned().collect();
         now.former.retain(|folder| is_used(folder));
@@ -187,7 +188,7 @@ fn settled(
     let why = of_this.and_then(|report| match &report.phase {
         RolloutPhase::WentBack(reason) => Some((format!("it went back: {reason}"), 1)),
         RolloutPhase::Aborted => Some(("its rollout was aborted".to_owned(), 0)),
-        RolloutPhase::Running | RolloutPhase::Promoted { .. } => None,
+        RolloutPhase::Running | RolloutPhase::Promoted { .. } | RolloutPhase::PromotedElsewhere(_) => None,
     });
     // Where the node ended before the rollout was begun, it is begun anew.
     if let Some((why, more)) = why {
@@ -195,6 +196,31 @@ fn settled(
         row.pass(Some(PassedRow { version: trial.version, why, digest: trial.digest, at_ms: now_ms, reversals }));
     }
     row.former.push(trial.folder);
+    row
+}
+
+/// What is known of what was installed where the release that stayed went back after all, as on another node of the owner: the one
+/// before it, of that version, is stable again.
+fn restored(
+    mut row: InstalledRow,
+    (stable, version): (&Path, &str),
+    report: Option<&RolloutReport>,
+    now_ms: u64,
+) -> InstalledRow {
+    if row.folder == stable || !row.former.iter().any(|folder| folder == stable) {
+        return row;
+    }
+    let told = report.and_then(|report| match &report.phase {
+        RolloutPhase::WentBack(reason) => Some((report.new.digest.clone(), reason.clone())),
+        _ => None,
+    });
+    let (digest, reason) = told.unzip();
+    let why = format!("it went back: {}", reason.as_deref().unwrap_or("another node of its owner sent it back"));
+    let gone = std::mem::replace(&mut row.version, version.to_owned());
+    let reversals = row.passed.as_ref().map_or(0, |passed| passed.reversals).saturating_add(1);
+    row.pass(Some(PassedRow { version: gone, why, digest, at_ms: now_ms, reversals }));
+    row.former.retain(|folder| folder != stable);
+    row.former.push(std::mem::replace(&mut row.folder, stable.to_owned()));
     row
 }
 
@@ -306,6 +332,24 @@ mod tests {
             assert_eq!(row.former, [PathBuf::from("/new")]);
             assert!(row.is_passed("1.1.0") && !row.is_passed("1.2.0"));
             assert!(row.passed.is_some_and(|passed| passed.why.contains(why)), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_release_that_stayed_and_went_back_on_another_node_is_installed_no_more_and_not_tried_again() {
+        let promoted = report("0b", RolloutPhase::PromotedElsewhere("did:key:z1".to_owned()));
+        let row = settle(tried(Some("0b")), "/new", Some(&promoted));
+        assert_eq!(restored(row.clone(), (Path::new("/new"), "1.1.0"), Some(&promoted), 6_000), row);
+        assert_eq!(restored(row.clone(), (Path::new("/own"), "3.0.0"), None, 6_000), row, "its owner put that there");
+        let went_back = report("0b", RolloutPhase::WentBack("it crashed".to_owned()));
+        for (report, digest) in [(Some(&went_back), Some("0b".to_owned())), (None, None)] {
+            let row = restored(row.clone(), (Path::new("/old"), "1.0.0"), report, 6_000);
+            assert_eq!((row.version.as_str(), row.folder.as_path()), ("1.0.0", Path::new("/old")));
+            assert_eq!(row.former, [PathBuf::from("/new")]);
+            assert!(row.is_passed("1.1.0"));
+            let passed = row.passed.expect("it did not stay");
+            assert_eq!((passed.digest, passed.reversals, passed.at_ms), (digest, 1, 6_000));
+            assert!(passed.why.starts_with("it went back: "), "{}", passed.why);
         }
     }
 

@@ -15,6 +15,8 @@ pub const LARGE_BATCH_BYTES_MAX: usize = 16 << 20;
 pub enum Durability {
     /// Visible to readers, handed to the operating system: survives a crash of the process, not of the machine.
     Buffered,
+    /// The same, and a sync begins at once, for which nobody waits: where it fails, the log says so.
+    Syncing,
     /// On disk (fsync) before the future completes.
     Synced,
 }

@@ -78,12 +78,15 @@ impl Worker for Laborer {
         Report { capabilities, slots: 2, memory_mib: 1_024, cores: 2, ..Report::default() }
     }
 
-    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure> {
-        if (task.token + u64::from(self.node.as_bytes()[0])).is_multiple_of(DECLINES) {
-            return Err(WorkFailure { reason: "it is tired".to_owned(), again: Again::Any });
+    fn admit<'a>(&'a self, task: &'a Assigned) -> BoxFuture<'a, Result<(), WorkFailure>> {
+        async move {
+            if (task.token + u64::from(self.node.as_bytes()[0])).is_multiple_of(DECLINES) {
+                return Err(WorkFailure { reason: "it is tired".to_owned(), again: Again::Any });
+            }
+            self.begin(task.task, task.token);
+            Ok(())
         }
-        self.begin(task.task, task.token);
-        Ok(())
+        .boxed()
     }
 
     fn run(&self, mut task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>> {

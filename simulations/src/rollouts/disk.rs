@@ -1,4 +1,4 @@
-//! The disk of the node that decides: it ends the node's life at a write, and loses what was not synced when its power is cut.
+//! The disk of the leader: it ends the node's life at a write, and loses what was not synced when its power is cut.
 
 use std::collections::BTreeMap;
 

@@ -10,10 +10,21 @@ use crate::sessions::plan::Loss;
 /// A node that answers calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// The one that decides.
+    /// The one at which the owner orders, and whose lives end.
     Leader,
-    /// One that is told what was decided.
+    /// The other one, which tries what that one tries.
     Follower,
+}
+
+impl Place {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Place {
+        match self {
+            Place::Leader => Place::Follower,
+            Place::Follower => Place::Leader,
+        }
+    }
 }
 
 /// How a call came out.
@@ -123,6 +134,8 @@ pub enum Event {
     },
     /// A call ended and was counted.
     End {
+        /// Where.
+        place: Place,
         /// The call, by its number in the run.
         call: u64,
         /// Who answered it.
@@ -136,14 +149,16 @@ pub enum Event {
         /// As what it was counted.
         counted: Course,
     },
-    /// Something was decided of a version.
+    /// Something was decided of a version, by evidence or by order, and not as the other node told it.
     Decision {
+        /// Where.
+        place: Place,
         /// Which one.
         version: u8,
         /// What.
         decision: Decision,
     },
-    /// The life of the node that decides ended.
+    /// A life of the leader ended.
     LifeEnd(Loss),
     /// What was noted of a conversation was lost with the power, or the life of the node ended before it was answered.
     NoteLoss {

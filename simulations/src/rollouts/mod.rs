@@ -1,5 +1,5 @@
-//! Runs of rollouts: an agent of which one version after the other is tried, on a node that ends at its writes, and on another one that
-//! is told what was decided, sometimes late and in another order. Everything follows from the seed.
+//! Runs of rollouts: an agent of which one version after the other is tried, on a node that ends at its writes, and on another one of
+//! the same owner; each tells the other one what came of them, sometimes late and in another order. Everything follows from the seed.
 //!
 //! What decides is the product's own machine of rollouts, and what judges answers are its own gates; the nodes around them are played.
 //! After each run all that was seen is judged: see [`invariant`].
@@ -11,6 +11,7 @@ mod draw;
 pub mod evidence;
 pub mod flaw;
 pub mod invariant;
+mod mail;
 pub mod night;
 pub mod plan;
 mod world;
@@ -45,9 +46,9 @@ pub struct Outcome {
 pub struct Counts {
     /// Rollouts that began.
     pub rollouts: usize,
-    /// Versions that took the place of stable.
+    /// How often a version took the place of stable at one of the nodes, by its own evidence or by order.
     pub promotions: usize,
-    /// Versions that went back.
+    /// How often one went back at one of them, by its own evidence.
     pub reversals: usize,
     /// Orders that were refused.
     pub refusals: usize,

@@ -30,11 +30,11 @@ pub struct Plan {
     pub drain_ms: u64,
     /// What the owner orders before the calls of these numbers.
     pub orders: BTreeMap<u64, Order>,
-    /// How the lives of the node that decides end, one after another; the one after these stays.
+    /// How the lives of the leader end, one after another; the one after these stays.
     pub ends: Vec<LifeEnd>,
     /// By how much its clock is set before the calls of these numbers, milliseconds.
     pub clock: BTreeMap<u64, i64>,
-    /// Calls during which the other node hears nothing of it.
+    /// Calls during which the nodes hear nothing of each other.
     pub apart: Vec<Range<u64>>,
     /// Who is let loose.
     pub adversary: Option<&'static str>,
@@ -78,7 +78,7 @@ pub enum Order {
     Abort,
 }
 
-/// How a life of the node that decides ends.
+/// How a life of the leader ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LifeEnd {
     /// At which write to its disk.

@@ -1,8 +1,9 @@
-//! Two nodes of an agent with several versions: one decides and writes that down, and ends at its writes; the other one is told.
+//! Two nodes of one owner that try the same versions of an agent, each for itself: the leader, at which the owner orders, writes down
+//! what it decides, and ends at its writes; the follower tries what the leader tries. Both tell each other what came of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_protocol::Digest;
+use althing_protocol::{Digest, PublicKey};
 use althing_store::Durability;
 use althing_verification::machine::rollout::{
     Call, Change, Conversation, Outcome, Phase, Route, Side, Ticket, Versions, decode_row, encode_row,
@@ -14,9 +15,10 @@ use super::agent;
 use super::disk::{Disk, Key, LifeOver};
 use super::evidence::{Course, Decision, Event, Evidence, Knowledge, Place};
 use super::flaw::Flaw;
+use super::mail::{Letter, Mail};
 use super::plan::{CALLS, LifeEnd, Order, Plan, digest_of, number_of};
-use crate::NOW_MS;
 use crate::sessions::plan::Loss;
+use crate::{NOW_MS, key};
 
 /// Milliseconds from one call to the next.
 const PAUSE_MS: u64 = 10;
@@ -24,10 +26,12 @@ const PAUSE_MS: u64 = 10;
 const CONVERSATIONS: u64 = 40;
 /// From this number on, conversations are the follower's.
 pub(super) const OF_FOLLOWER: u64 = 1_000;
-/// Whatever was decided, the other node is told again after so many calls.
+/// Whatever was decided, both nodes tell it again after so many calls.
 const TELL_EVERY: u64 = 10;
-/// What is told, and what comes of a call, takes so many calls at most.
+/// What comes of a call takes so many calls at most.
 const DELAY_MAX: u64 = 8;
+/// Rounds in which the nodes tell each other all at the end: in each one the follower may try a version that it did not try before.
+const ROUNDS: usize = 6;
 
 /// A call that has not ended.
 struct OpenCall {
@@ -51,13 +55,16 @@ pub(super) struct Scene<'a> {
     disk: Disk,
     ends: std::vec::IntoIter<LifeEnd>,
     leader: Versions,
+    /// All that was stable at the leader.
+    stables: BTreeSet<Digest>,
     /// Conversations that the leader answered a call of.
     answered: BTreeSet<u64>,
     follower: Versions,
     /// When conversations of the follower began.
     follower_began: BTreeMap<u64, u64>,
-    /// What the follower will be told, and when.
-    mail: Vec<(u64, Vec<u8>)>,
+    /// The keys of both.
+    keys: BTreeMap<Place, PublicKey>,
+    mail: Mail,
     open: Vec<OpenCall>,
     call: u64,
     offset_ms: i64,
@@ -75,10 +82,12 @@ impl<'a> Scene<'a> {
             evidence: Evidence { plan, events: Vec::new() },
             disk: Disk::default(),
             leader: stable.clone(),
+            stables: BTreeSet::new(),
             answered: BTreeSet::new(),
             follower: stable,
             follower_began: BTreeMap::new(),
-            mail: Vec::new(),
+            keys: BTreeMap::from([(Place::Leader, key(1).public()), (Place::Follower, key(2).public())]),
+            mail: Mail::new(seed),
             open: Vec::new(),
             call: 0,
             offset_ms: 0,
@@ -98,12 +107,23 @@ impl<'a> Scene<'a> {
                 self.begin_again(loss);
             }
         }
-        self.mail.clear();
-        let row = encode_row(&self.leader);
-        self.hear(&row);
+        self.heal();
+        self.evidence
+    }
+
+    /// Nothing fails any more: the nodes tell each other all, and the follower tries what it did not try.
+    fn heal(&mut self) {
+        self.disk.begin_life(None);
+        for _ in 0..ROUNDS {
+            self.catch_up();
+            for from in [Place::Leader, Place::Follower] {
+                let letter = Letter::of(self.versions(from), from.other());
+                // No life ends any more.
+                let _ = self.hear(letter);
+            }
+        }
         self.tell_news(Place::Leader);
         self.tell_news(Place::Follower);
-        self.evidence
     }
 
     fn step(&mut self) -> Result<(), LifeOver> {
@@ -112,18 +132,20 @@ impl<'a> Scene<'a> {
         if let Some(order) = order {
             self.order(order)?;
         }
+        self.catch_up();
         if self.call.is_multiple_of(TELL_EVERY) {
-            let row = encode_row(&self.leader);
-            self.post(row);
+            self.post(Place::Leader);
+            self.post(Place::Follower);
         }
-        self.deliver();
+        self.deliver()?;
         self.end_calls()?;
         self.answer()
     }
 
-    /// What the clock of the node that decides says.
-    fn reading_ms(&self) -> u64 {
-        (NOW_MS + self.call * PAUSE_MS).saturating_add_signed(self.offset_ms)
+    /// What the clock of a node says: only the leader's is ever set.
+    fn reading_ms(&self, place: Place) -> u64 {
+        let offset_ms = if place == Place::Leader { self.offset_ms } else { 0 };
+        (NOW_MS + self.call * PAUSE_MS).saturating_add_signed(offset_ms)
     }
 
     fn versions(&self, place: Place) -> &Versions {
@@ -145,6 +167,7 @@ impl<'a> Scene<'a> {
         let versions = self.versions(place);
         let (knowledge, at_ms) = (Knowledge::of(versions), time_of(versions));
         self.see(Event::News { place, knowledge, at_ms });
+        self.stables.insert(self.leader.stable());
     }
 
     /// The node starts again on what is on its disk.
@@ -160,7 +183,7 @@ impl<'a> Scene<'a> {
         self.leader = read.unwrap_or_else(|| Versions::new(digest_of(0)));
         // A clock that was set back is set right before the node starts again. Of the times that it saw, a node that starts knows only
         // those on its disk: with a clock that stays behind, it could take a step at a time at which a conversation began before.
-        let behind_ms = before_ms.saturating_sub(self.reading_ms());
+        let behind_ms = before_ms.saturating_sub(self.reading_ms(Place::Leader));
         self.offset_ms = self.offset_ms.saturating_add_unsigned(behind_ms);
         let end = self.ends.next();
         self.disk.begin_life(end);
@@ -168,7 +191,7 @@ impl<'a> Scene<'a> {
     }
 
     fn order(&mut self, order: Order) -> Result<(), LifeOver> {
-        let now_ms = self.reading_ms();
+        let now_ms = self.reading_ms(Place::Leader);
         let mut versions = self.leader.clone();
         let done = match order {
             Order::Begin(to) => {
@@ -177,7 +200,14 @@ impl<'a> Scene<'a> {
                 versions.begin(plan, now_ms)
             }
             Order::Promote => versions.promote(now_ms),
-            Order::Abort => versions.abort(),
+            // An order is of one node: the owner ends a rollout on both, and none that is over on one of them.
+            Order::Abort if tried(&self.leader) != tried(&self.follower) => return Ok(()),
+            Order::Abort => {
+                if self.follower.abort().is_ok() {
+                    self.tell_news(Place::Follower);
+                }
+                versions.abort()
+            }
         };
         self.see(Event::Order { order, is_taken: done.is_ok() });
         if done.is_err() {
@@ -187,34 +217,59 @@ impl<'a> Scene<'a> {
         self.settle(versions, change)
     }
 
+    /// The owner wants on both nodes what it wants on one: the follower tries what the leader tries, or, where it is behind, what is
+    /// stable there.
+    fn catch_up(&mut self) {
+        let (stable, other) = (self.leader.stable(), self.follower.stable());
+        let is_behind = self.stables.contains(&other) && !self.leader.reversals().contains_key(&other);
+        let wanted = if stable == other { tried(&self.leader) } else { Some(stable).filter(|_| is_behind) };
+        let Some(to) = wanted.filter(|_| tried(&self.follower).is_none()) else { return };
+        let (plan, now_ms) = (self.evidence.plan.rollout(number_of(&to)), self.reading_ms(Place::Follower));
+        if self.follower.begin(self.flaw.plan(plan), now_ms).is_ok() {
+            self.tell_news(Place::Follower);
+        }
+    }
+
     /// Writes what was decided, and goes by it then; `change` says what evidence, or the owner, decided of the version that is tried.
     fn settle(&mut self, mut versions: Versions, change: Option<Change>) -> Result<(), LifeOver> {
         let decides = change != Some(Change::Evidence);
         if decides && self.flaw.tells_first() {
-            self.post(encode_row(&versions));
+            self.mail.post(self.call, Letter::of(&versions, Place::Follower));
         }
-        let durability = if decides { Durability::Synced } else { Durability::Buffered };
-        if let Some(durability) = self.flaw.durability(change, durability) {
-            self.disk.write(Key::Versions, encode_row(&versions), durability, decides)?;
-        }
+        self.write(&versions, change, decides)?;
         versions.settle();
         self.leader = versions;
-        if let Some(decision) = change.and_then(|change| self.decision(change))
-            && let Some(rollout) = self.leader.rollout()
-        {
-            let version = number_of(&rollout.plan().to);
-            self.see(Event::Decision { version, decision });
+        if let Some(change) = change {
+            self.see_decision(Place::Leader, change);
         }
         if decides {
             self.tell_news(Place::Leader);
-            let row = encode_row(&self.leader);
-            self.post(row);
+            self.post(Place::Leader);
         }
         Ok(())
     }
 
-    fn decision(&self, change: Change) -> Option<Decision> {
-        let rollout = self.leader.rollout()?;
+    /// Writes what the leader knows; what was decided is synced.
+    fn write(&mut self, versions: &Versions, change: Option<Change>, decides: bool) -> Result<(), LifeOver> {
+        let durability = if decides { Durability::Synced } else { Durability::Buffered };
+        match self.flaw.durability(change, durability) {
+            Some(durability) => self.disk.write(Key::Versions, encode_row(versions), durability, decides),
+            None => Ok(()),
+        }
+    }
+
+    /// What evidence, or the owner, decided at that node.
+    fn see_decision(&mut self, place: Place, change: Change) {
+        if let Some(decision) = self.decision(place, change)
+            && let Some(rollout) = self.versions(place).rollout()
+        {
+            let version = number_of(&rollout.plan().to);
+            self.see(Event::Decision { place, version, decision });
+        }
+    }
+
+    fn decision(&self, place: Place, change: Change) -> Option<Decision> {
+        let rollout = self.versions(place).rollout()?;
         match change {
             Change::Evidence => None,
             Change::Share(_) => Some(Decision::Share),
@@ -225,33 +280,45 @@ impl<'a> Scene<'a> {
         }
     }
 
-    fn post(&mut self, row: Vec<u8>) {
-        let due = self.call + self.rng.random_range(1..=DELAY_MAX);
-        self.mail.push((due, row));
+    fn post(&mut self, from: Place) {
+        let letter = Letter::of(self.versions(from), from.other());
+        self.mail.post(self.call, letter);
     }
 
     /// What is due comes, as far as both nodes are connected; else it is lost.
-    fn deliver(&mut self) {
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.mail).into_iter().partition(|(due, _)| *due <= self.call);
-        self.mail = later;
-        for (_, row) in due {
+    fn deliver(&mut self) -> Result<(), LifeOver> {
+        for letter in self.mail.take(self.call) {
             if !self.is_apart() {
-                self.hear(&row);
+                self.hear(letter)?;
             }
         }
+        Ok(())
     }
 
-    fn hear(&mut self, row: &[u8]) {
-        let told = decode_row(row).expect("the row that was sent");
-        let before = self.follower.revision();
-        if self.flaw.adopts_all() {
-            self.follower = told;
-        } else {
-            self.follower.adopt(told);
+    fn hear(&mut self, Letter { to, news, row }: Letter) -> Result<(), LifeOver> {
+        if to == Place::Follower && self.flaw.adopts_all() {
+            self.follower = decode_row(&row).expect("the row that was sent");
+            self.tell_news(to);
+            return Ok(());
         }
-        if self.follower.revision() != before {
-            self.tell_news(Place::Follower);
+        for one in &news {
+            let mut versions = self.versions(to).clone();
+            let Some(change) = versions.hear(one, self.keys[&to.other()], self.reading_ms(to)) else { continue };
+            if to == Place::Leader {
+                self.write(&versions, Some(change), true)?;
+            }
+            versions.settle();
+            self.set(to, versions);
+            self.tell_news(to);
+            self.post(to);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, place: Place, versions: Versions) {
+        match place {
+            Place::Leader => self.leader = versions,
+            Place::Follower => self.follower = versions,
         }
     }
 
@@ -276,9 +343,9 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// The node that decides routes a call, and notes when its conversation began.
+    /// The leader routes a call, and notes when its conversation began.
     fn lead(&mut self, conversation: Option<u64>) -> Result<Route, LifeOver> {
-        let now_ms = self.reading_ms();
+        let now_ms = self.reading_ms(Place::Leader);
         let row = conversation.and_then(|number| self.disk.read(Key::Conversation(number)));
         let noted = row.and_then(|row| row.try_into().ok()).map(u64::from_be_bytes);
         // One that is older than what is noted.
@@ -296,11 +363,12 @@ impl<'a> Scene<'a> {
         Ok(route)
     }
 
-    /// The other node routes a call by what it was told. Its own clock says nothing of what was decided when: it passes none.
+    /// The follower routes a call.
     fn follow(&mut self, conversation: Option<u64>) -> Route {
+        let now_ms = self.reading_ms(Place::Follower);
         let began_ms = conversation.and_then(|number| self.follower_began.get(&number).copied());
         let (task, id) = (format!("task {}", self.call), conversation.map(|number| format!("talk {number}")));
-        let route = self.follower.route(&asked(&task, id.as_deref(), began_ms, 0));
+        let route = self.follower.route(&asked(&task, id.as_deref(), began_ms, now_ms));
         if let Some(number) = conversation {
             self.follower_began.entry(number).or_insert(route.began_ms);
         }
@@ -333,17 +401,15 @@ impl<'a> Scene<'a> {
         self.open.push(OpenCall { due, call, ticket, version, is_shadow, place, truth: course, verdict, claim });
     }
 
-    /// What came of calls that end now is counted by the node that decides, if it hears of it.
+    /// What came of calls that end now is counted by the node that answered them.
     fn end_calls(&mut self) -> Result<(), LifeOver> {
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(|open| open.due <= self.call);
         self.open = later;
         for open in due {
-            if open.place == Place::Follower && self.is_apart() {
-                continue;
-            }
             let counted = self.flaw.counted(open.verdict, open.claim);
             self.see(Event::End {
+                place: open.place,
                 call: open.call,
                 version: open.version,
                 is_new: open.ticket.side() == Side::New,
@@ -354,23 +420,32 @@ impl<'a> Scene<'a> {
             let outcome = agent::outcome(counted);
             let outcome = Outcome { breach: self.flaw.breach(outcome.breach), ..outcome };
             for _ in 0..self.flaw.times() {
-                self.count(open.ticket, &outcome)?;
+                self.count(open.place, open.ticket, &outcome)?;
             }
         }
         Ok(())
     }
 
-    fn count(&mut self, ticket: Ticket, outcome: &Outcome) -> Result<(), LifeOver> {
-        let now_ms = self.reading_ms();
-        let mut versions = self.leader.clone();
-        match versions.outcome(ticket, outcome, now_ms) {
-            Some(change) => self.settle(versions, Some(change)),
-            None => {
-                self.leader = versions;
-                Ok(())
-            }
+    fn count(&mut self, place: Place, ticket: Ticket, outcome: &Outcome) -> Result<(), LifeOver> {
+        let mut versions = self.versions(place).clone();
+        let change = versions.outcome(ticket, outcome, self.reading_ms(place));
+        if let Some(change) = change.filter(|_| place == Place::Leader) {
+            return self.settle(versions, Some(change));
         }
+        self.set(place, versions);
+        // The follower's disk takes everything.
+        if let Some(change) = change.filter(|change| *change != Change::Evidence) {
+            self.see_decision(place, change);
+            self.tell_news(place);
+            self.post(place);
+        }
+        Ok(())
     }
+}
+
+/// The version that is tried.
+fn tried(versions: &Versions) -> Option<Digest> {
+    versions.rollout().filter(|rollout| rollout.phase() == Phase::Running).map(|rollout| rollout.plan().to)
 }
 
 /// The time of a node: when a conversation would begin that begins now.

@@ -61,6 +61,8 @@ pub enum Event {
         turn: usize,
         /// Which step.
         step: usize,
+        /// Whether that was its result.
+        is_result: bool,
     },
     /// A task was read, and is not as it was before.
     Look {
@@ -144,10 +146,13 @@ impl Evidence {
         self.events.contains(&Event::Doubt { turn, step })
     }
 
-    /// Whether somebody said what came of a call.
+    /// What somebody said last of a call in doubt, if anybody did: whether that was its result.
     #[must_use]
-    pub fn is_settled(&self, turn: usize, step: usize) -> bool {
-        self.events.contains(&Event::Settlement { turn, step })
+    pub fn settlement(&self, turn: usize, step: usize) -> Option<bool> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Settlement { turn: of, step: at, is_result } if (*of, *at) == (turn, step) => Some(*is_result),
+            _ => None,
+        })
     }
 
     /// Whether what a turn heard at one place among the events it must hear again at a later one: a process that ends loses nothing,

@@ -260,7 +260,8 @@ impl Client<'_> {
 
     async fn say(&self, (turn, task): (usize, &str), seq: u32, how: Resolution) {
         // Before that: it may be on disk when nobody hears of it any more.
-        self.world.note(Event::Settlement { turn, step: seq as usize });
+        let is_result = matches!(how, Resolution::Done(_));
+        self.world.note(Event::Settlement { turn, step: seq as usize, is_result });
         // What is refused is said again at the next tick.
         let _ = self.sessions.settle(task, seq, how, &Principal::Local).await;
     }

@@ -2,6 +2,7 @@
 
 mod groups;
 mod moves;
+mod rollout_news;
 mod rollouts;
 mod scenarios;
 mod sessions;

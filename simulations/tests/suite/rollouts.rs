@@ -146,9 +146,9 @@ planted! {
     a_decision_that_is_told_early: "decision-told-early", 3 breaks "one-stable";
     a_decision_that_is_not_synced: "decision-unsynced", 5 breaks "one-stable";
     a_stream_that_no_gate_judges: "gate-skipped-streamed", 1 breaks "nothing-refused-is-shown";
-    an_older_state_that_is_adopted: "older-adopted", 6 breaks "only-who-may-answers";
+    an_older_state_that_is_adopted: "older-adopted", 19 breaks "only-who-may-answers";
     a_reversal_that_is_forgotten: "reversal-forgotten", 1 breaks "what-went-back-stays-back";
-    a_reversal_that_is_not_written: "reversal-unwritten", 13 breaks "what-went-back-stays-back";
+    a_reversal_that_is_not_written: "reversal-unwritten", 46 breaks "what-went-back-stays-back";
     a_shadow_that_acts: "shadow-acts", 4 breaks "a-shadow-is-silent";
     a_shadow_that_is_shown: "shadow-shown", 4 breaks "a-shadow-is-silent";
     an_undecided_version_that_is_promoted: "undecided-promoted", 1 breaks "undecided-is-not-promoted";

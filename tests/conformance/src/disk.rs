@@ -80,7 +80,7 @@ impl Disk {
     }
 
     async fn apply(self, batch: Batch, durability: Durability) -> Result<(), WriteError> {
-        if durability == Durability::Buffered {
+        if durability != Durability::Synced {
             self.check(&batch)?;
             self.buffered.lock().expect("nobody panics with it").push(batch.clone());
             return self.seen.write(batch, Durability::Buffered).await;

@@ -169,9 +169,10 @@ impl Worker for EchoWorker {
         }
     }
 
-    fn admit(&self, _: &Assigned) -> Result<(), WorkFailure> {
+    fn admit<'a>(&'a self, _: &'a Assigned) -> BoxFuture<'a, Result<(), WorkFailure>> {
         let busy = self.refuses.lock().expect("no panic").clone();
-        busy.map_or(Ok(()), |reason| Err(WorkFailure { reason, again: Again::Any }))
+        let admitted = busy.map_or(Ok(()), |reason| Err(WorkFailure { reason, again: Again::Any }));
+        Box::pin(std::future::ready(admitted))
     }
 
     fn host(&self, _: GroupId, agents: Vec<Deployment>) {

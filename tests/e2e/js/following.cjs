@@ -1,6 +1,6 @@
 // The official A2A client for JavaScript follows one task to its end on one stream: following.cjs BASE TEXT, where BASE is the
-// address of the agent with a slash at the end. A stream that breaks, or that tells something else than the task has, ends it with
-// an error.
+// address of the agent with a slash at the end. A stream that breaks, that has not one task, as its first event, or that tells something
+// else than the task has in the end, ends it with an error.
 const assert = require("node:assert");
 const { Role, TaskState } = require("@a2a-js/sdk");
 const { ClientFactory, JsonRpcTransportFactory } = require("@a2a-js/sdk/client");
@@ -22,10 +22,9 @@ async function main() {
   const artifacts = new Map();
   let [task, state] = [undefined, undefined];
   for await (const { payload: { $case: kind, value } } of client.sendMessageStream(says(text))) {
+    assert.strictEqual(kind === "task", task === undefined, "one task, before all else");
     if (kind === "task") {
-      assert.ok(task === undefined || task === value.id, "one task");
       [task, state] = [value.id, value.status.state];
-      artifacts.clear();
       for (const { artifactId, parts } of value.artifacts) artifacts.set(artifactId, words(parts));
     } else if (kind === "statusUpdate") {
       state = value.status.state;

@@ -26,6 +26,8 @@ OUTLIVES_SECONDS = 120
 FORKS = 64
 # More watchers of files than one program is given, and fewer than an account has.
 WATCHERS = 80
+# What a folder of a program's own holds at most, bytes.
+ROOM = 512 << 20
 
 libc = ctypes.CDLL(None, use_errno=True)
 # Numbers of system calls that the C library does not offer.
@@ -218,12 +220,18 @@ ATTEMPTS["the account's passwords"] = lambda: reads("/etc/shadow")
 
 @attempt("a filled disk: /tmp is the machine's")
 def filled():
+    """Or it has one of its own, which may grow until the machine has no more memory."""
     path = f"/tmp/.althing-escape-{os.getpid()}"
     with open(path, "xb") as file:
         file.write(bytes(1 << 20))
         is_machine_s = os.fstat(file.fileno()).st_dev == AIMS["tmp_device"]
     os.unlink(path)
-    return f"a mebibyte in {path}" if is_machine_s else None
+    if is_machine_s:
+        return f"a mebibyte in {path}"
+    there = os.statvfs("/tmp")
+    # A file system without a bound says 0.
+    room = there.f_blocks * there.f_frsize
+    return None if 0 < room <= ROOM else f"{room} bytes in /tmp"
 
 
 # Processes.
@@ -321,6 +329,17 @@ def schedules():
         "its disk": lambda pid: system("ioprio_set", 1, pid, system("ioprio_get", 1, pid)),
     }
     return any_of(lambda way: [ways[way](node()), f"{way} were set"][1], ways)
+
+
+@attempt("a class of real time")
+def real_time():
+    """For itself, or a place before others: what an account may whose node does hard real-time work."""
+    ways = {
+        "first in, first out": lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)),
+        "in turn": lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1)),
+        "before others": lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - 1),
+    }
+    return any_of(lambda way: [ways[way](), way][1], ways)
 
 
 @attempt("the account's watches of files")

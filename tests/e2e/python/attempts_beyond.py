@@ -78,6 +78,16 @@ def ipv6():
     return connects("::1", port) if port else None
 
 
+@attempt("a port of the machine, to listen at")
+def listens():
+    """One that is given to whoever listens without having asked for one. In a network of its own nobody else comes there."""
+    with socket.socket() as listener:
+        listener.listen()
+        port = listener.getsockname()[1]
+    is_machine_s = os.stat("/proc/self/ns/net").st_ino == AIMS["network"]
+    return f"listened at {port}" if port and is_machine_s else None
+
+
 @attempt("link-local and metadata addresses")
 def metadata():
     """Whether somebody answers is another question: what leaves the machine is not refused at once."""

@@ -1,13 +1,14 @@
-"""A model and a server of one tool, on one port, that outlive the nodes which ask them; without any library.
+"""A model and a server of tools, on one port, that outlive the nodes which ask them; without any library.
 
 The model (`/v1/chat/completions`), told "RUN STEPS", wants the tool `add` called STEPS times, then says what it heard. Told
-"AGENT RUN STEPS", it wants that agent told "RUN STEPS". It goes by the conversation alone, and appends the run to the file `asked`.
+"AGENT … RUN STEPS", it wants that agent told the rest. It goes by the conversation alone, and appends the run to the file `asked`.
 
-The tool (`/mcp`, MCP over HTTP) appends each call that reaches it to the file `calls`: its run, its step and the key that came
-with it. A key that it has seen before does nothing a second time (`effect` is false), as a server does that is declared `keyed`.
+The tools (`/mcp`, MCP over HTTP), `add` and `word`, which is given both in one word, RUN.STEP, append each call that reaches them
+to the file `calls`: its run, its step and the key that came with it. A key that was seen before does nothing a second time (`effect`
+is false), as a server does that is declared `keyed`.
 
 It prints its port. While there is a file `hold-model` or `hold-tool`, the one or the other answers nobody, once what was asked
-is written down.
+is written down; `hold-step-3` holds calls of that step alone.
 """
 
 import json
@@ -26,6 +27,10 @@ TOOL = {
         "required": ["run", "step"],
     },
 }
+WORD = {
+    "name": "word", "description": "Counts a step",
+    "inputSchema": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+}
 
 
 def held(name):
@@ -40,12 +45,16 @@ def noted(file, what):
 
 def counted(params):
     arguments = params["arguments"]
+    if params["name"] == "word":
+        run, step = arguments["word"].rsplit(".", 1)
+        arguments = {"run": run, "step": int(step)}
     key = params.get("_meta", {}).get("dev.althing/call", {}).get("idempotencyKey")
     with WRITING:
         effect = key is None or key not in SEEN
         SEEN.add(key)
         noted(CALLS, {**arguments, "key": key, "effect": effect})
     held("hold-tool")
+    held(f"hold-step-{arguments['step']}")
     return {"content": [{"type": "text", "text": f"step {arguments['step']}"}], "isError": False}
 
 
@@ -57,7 +66,7 @@ def mcp(method, params):
     if method == "ping":
         return {}
     if method == "tools/list":
-        return {"tools": [TOOL]}
+        return {"tools": [TOOL, WORD]}
     if method == "tools/call":
         return counted(params)
     return None
@@ -74,7 +83,7 @@ def said(messages):
         pieces = ["heard", *(f" [{one}]" for one in heard)]
         return [*({"delta": {"content": piece}} for piece in pieces), {"delta": {}, "finish_reason": "stop"}]
     if agent:
-        name, arguments = f"agents__{agent[0]}", json.dumps({"message": f"{run} {steps}"})
+        name, arguments = f"agents__{agent[0]}", json.dumps({"message": " ".join([*agent[1:], run, steps])})
     else:
         name, arguments = "count__add", json.dumps({"run": run, "step": len(heard) + 1})
     call = {"index": 0, "id": f"c{len(heard)}", "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -3,7 +3,7 @@ over (LISTEN_FDS). Both do what `courses.py` says; without any library.
 
 The agent, told `say` and JSON in hexadecimal, emits the `parts` of that in a `form`: as an `artifact`, `annotated`, `streamed`, as its
 `ending`, as a `reply` without a task, or after `progress` that says it all; or beside an answer: as what it says of having `failed` or
-`rejected` it, as an `error`, or of a task that asks a `question` and is cancelled then.
+`rejected` it, as an `error`, as what its events are `named`, or of a task that asks a `question` and is cancelled then.
 """
 
 import json
@@ -105,6 +105,12 @@ def events(text):
     return [begun, *([artifact(parts)] if parts else []), done]
 
 
+def name(text):
+    """What the program calls the events with which it answers a message: nothing, as A2A has it, but where they are `named`."""
+    told = json.loads(course(text)[1]) if text.startswith("say ") else {}
+    return told["parts"][0]["text"] if told.get("form") == "named" else ""
+
+
 class Server(BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -121,7 +127,7 @@ class Server(BaseHTTPRequestHandler):
         told = events(text)
         told = told if "message" in told[0] or "error" in told[0] else [task, *told]
         told = [one if "error" in one else {"result": one} for one in told]
-        return self.stream([{"jsonrpc": "2.0", "id": asked["id"], **one} for one in told])
+        return self.stream([{"jsonrpc": "2.0", "id": asked["id"], **one} for one in told], name(text))
 
     def tool(self, asked):
         if "id" not in asked:
@@ -130,9 +136,10 @@ class Server(BaseHTTPRequestHandler):
         told = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
         return self.answer(200, "application/json", json.dumps({"jsonrpc": "2.0", "id": asked["id"], **told}).encode())
 
-    def stream(self, all):
+    def stream(self, all, name=""):
         lines = (one if isinstance(one, str) else json.dumps(one) for one in all)
-        self.answer(200, "text/event-stream", "".join(f"data: {line}\n\n" for line in lines).encode())
+        before = f"event: {name}\n" if name else ""
+        self.answer(200, "text/event-stream", "".join(f"{before}data: {line}\n\n" for line in lines).encode())
 
     def do_GET(self):
         if "agent-card" in self.path:

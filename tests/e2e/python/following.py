@@ -1,6 +1,6 @@
 """The official A2A client follows one task to its end: following.py GATEWAY AGENT TEXT. Where the stream is lost it subscribes again
-to the same task, at the same gateway, for as long as that takes. What it was told is in the end what the task has. Any surprise
-ends it with a traceback."""
+to the same task, at the same gateway, for as long as that takes. Each stream has one task, as its first event. What it was told is in
+the end what the task has. Any surprise ends it with a traceback."""
 import asyncio
 import sys
 
@@ -27,7 +27,8 @@ class Followed:
     def __init__(self):
         self.task, self.state, self.artifacts = None, None, {}
 
-    def hear(self, event):
+    def hear(self, event, is_first):
+        assert event.HasField("task") == is_first, event
         if event.HasField("task"):
             assert self.task in (None, event.task.id), event
             self.task, self.state = event.task.id, event.task.status.state
@@ -49,8 +50,10 @@ async def follow(client):
     events = client.send_message(SendMessageRequest(message=new_text_message(TEXT, role=Role.ROLE_USER)))
     while known.state not in ENDED:
         try:
+            is_first = True
             async for event in events:
-                known.hear(event)
+                known.hear(event, is_first)
+                is_first = False
         except UnsupportedOperationError:
             # It ended meanwhile: there is nothing to subscribe to.
             break

@@ -1,7 +1,7 @@
 //! Node.js with the packages of npm that interoperability tests use.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use althing_testing::{remedy, skip};
@@ -24,6 +24,9 @@ const INTEROP: Pinned = Pinned {
 /// MCP's own tools, which need Node.js 22, with it.
 const MCP: Pinned =
     Pinned { package: include_str!("../js/mcp/package.json"), lock: include_str!("../js/mcp/package-lock.json") };
+
+/// A server of tools that runs on every Node.js that is maintained, as whoever starts it by `npx` names it.
+pub const NPX_SERVER: &str = "@modelcontextprotocol/server-everything@2026.8.31";
 
 /// promptfoo, which needs Node.js 22, with it: 2 GiB, for the night alone.
 const PROMPTFOO: Pinned = Pinned {
@@ -50,6 +53,32 @@ pub fn promptfoo() -> Option<(&'static Path, &'static Path)> {
     static TOOLS: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
     let tools = TOOLS.get_or_init(|| with_node(&PROMPTFOO));
     had(tools).map(|(program, packages)| (program.as_path(), packages.as_path()))
+}
+
+/// A cache of npm as `npx` leaves it that has started [`NPX_SERVER`] once; as [`packages`].
+pub fn npx_cache() -> Option<&'static Path> {
+    static CACHE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    had(CACHE.get_or_init(cached_by_npx)).map(PathBuf::as_path)
+}
+
+fn cached_by_npx() -> Result<PathBuf, String> {
+    let version = done(Command::new("npx").arg("--version"))?;
+    let digest = althing_protocol::digest(format!("{version}\n{NPX_SERVER}").as_bytes());
+    let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let kept = cache()?.join("interop").join(format!("npx-{name}"));
+    if !kept.exists() {
+        // Under another name until it is whole, as above.
+        let making = kept.with_extension(std::process::id().to_string());
+        std::fs::create_dir_all(&making).map_err(|error| error.to_string())?;
+        let mut npx = Command::new("npx");
+        npx.args(["-y", NPX_SERVER]).env("npm_config_cache", &making).env("npm_config_fetch_retries", "1");
+        // It serves its standard input, which is over at once.
+        done(npx.stdin(Stdio::null()))?;
+        if let (Err(error), false) = (std::fs::rename(&making, &kept), kept.exists()) {
+            return Err(error.to_string());
+        }
+    }
+    Ok(kept)
 }
 
 /// Packages, and the Node.js among them.

@@ -18,6 +18,8 @@ pub const SOON: Duration = Duration::from_secs(60);
 const SYNCS: &str = "fdatasync,fsync";
 /// Calls that a turn makes.
 pub const STEPS: usize = 2;
+/// The result of a call that a hand wrote.
+pub const BY_HAND: &str = "told by hand";
 
 /// A model and a tool, in a folder of their own.
 pub struct Station {
@@ -72,55 +74,57 @@ impl Station {
 
     /// The agent's file, where that is declared of its tool.
     pub fn file(&self, effect: Option<&str>) -> String {
-        let port = self.port;
-        let mut count = json!({ "url": format!("http://127.0.0.1:{port}/mcp") });
-        if let Some(effect) = effect {
-            count["effect"] = effect.into();
-        }
-        let endpoint = json!({ "url": format!("http://127.0.0.1:{port}/v1"), "model": "stub" });
-        let file = json!({
-            "name": "teller",
-            "description": "Counts",
-            "runtime": { "model": { "prompt": "Count.", "endpoints": [endpoint] } },
-            "tools": { "count": count },
-            "contract": { "class": { "latency": "srt" }, "capabilities": ["count/add"] },
-        });
-        file.to_string()
+        let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", self.port), "model": "stub" });
+        let runtime = json!({ "model": { "prompt": "Count.", "endpoints": [endpoint] } });
+        self.file_of(&runtime, "count/add", effect).to_string()
     }
 
     /// The same agent as a component, which saves how far it came after each call.
-    pub fn component(&self) -> String {
-        let url = format!("http://127.0.0.1:{}/mcp", self.port);
+    pub fn component(&self, effect: Option<&str>) -> String {
         let module = self.machine.write("counting.wat", COMPONENT);
-        let file = json!({
-            "name": "teller",
-            "description": "Counts",
-            "runtime": { "wasm": { "module": module } },
-            "tools": { "count": { "url": url } },
-            "contract": { "class": { "latency": "srt" }, "capabilities": ["count/add"] },
-        });
-        file.to_string()
+        self.file_of(&json!({ "wasm": { "module": module } }), "count/add", effect).to_string()
     }
 
     /// The same agent as a program of that command, which is given its message again.
-    pub fn program(&self, command: &[&Path]) -> String {
-        let port = self.port;
-        let file = json!({
+    pub fn program(&self, command: &[&Path], effect: Option<&str>) -> String {
+        let runtime = json!({ "process": { "command": command, "startup_timeout_ms": 60_000 } });
+        let mut file = self.file_of(&runtime, "count/add", effect);
+        file["session"] = json!({ "resume": "repeat" });
+        file.to_string()
+    }
+
+    /// An agent of another component, which may call the tool that is given a word, and hold so many bytes.
+    pub fn guest(&self, module: &Path, memory_bytes: u64) -> String {
+        let mut file = self.file_of(&json!({ "wasm": { "module": module } }), "count/word", None);
+        file["contract"]["compute"] = json!({ "memory_bytes": memory_bytes });
+        file.to_string()
+    }
+
+    /// An agent that may call one of the tools, of which that is declared.
+    fn file_of(&self, runtime: &Value, tool: &str, effect: Option<&str>) -> Value {
+        let mut count = json!({ "url": format!("http://127.0.0.1:{}/mcp", self.port) });
+        if let Some(effect) = effect {
+            count["effect"] = effect.into();
+        }
+        json!({
             "name": "teller",
             "description": "Counts",
-            "runtime": { "process": { "command": command, "startup_timeout_ms": 60_000 } },
-            "tools": { "count": { "url": format!("http://127.0.0.1:{port}/mcp"), "effect": "keyed" } },
-            "contract": { "class": { "latency": "srt" }, "capabilities": ["count/add"] },
-            "session": { "resume": "repeat" },
-        });
-        file.to_string()
+            "runtime": runtime,
+            "tools": { "count": count },
+            "contract": { "class": { "latency": "srt" }, "capabilities": [tool] },
+        })
     }
 
     /// An agent `asker`, whose model asks the agent that its message names first.
     pub fn asker(&self, asked: &str) -> String {
+        self.asker_named("asker", asked)
+    }
+
+    /// The same under another name.
+    pub fn asker_named(&self, name: &str, asked: &str) -> String {
         let endpoint = json!({ "url": format!("http://127.0.0.1:{}/v1", self.port), "model": "stub" });
         let file = json!({
-            "name": "asker",
+            "name": name,
             "description": "Asks another agent",
             "runtime": { "model": { "prompt": "Ask.", "endpoints": [endpoint] } },
             "contract": { "class": { "latency": "srt" }, "capabilities": [format!("agents/{asked}")] },
@@ -207,7 +211,7 @@ impl Teller {
             "TASK_STATE_SUBMITTED" => None,
             "TASK_STATE_WORKING" => {
                 let says = task["status"]["message"].to_string();
-                says.contains("count/add").then_some(End::Doubt(task))
+                says.contains("count/").then_some(End::Doubt(task))
             }
             _ => panic!("run {}: {task}", self.run),
         }
@@ -265,13 +269,70 @@ impl Teller {
 
     /// The one call in doubt, as `session list` shows it: its task and its number.
     pub fn doubt(&self) -> (String, u64) {
+        let doubts = self.doubts();
+        let Some((task, [step])) = doubts.as_ref().map(|(task, steps)| (task, &steps[..])) else {
+            panic!("run {}: {doubts:?}", self.run)
+        };
+        (task.clone(), *step)
+    }
+
+    /// All calls in doubt of the one turn that waits for somebody to say what became of them: its task and their numbers; none
+    /// where none waits.
+    pub fn doubts(&self) -> Option<(String, Vec<u64>)> {
         let list = self.machine.json(&["session", "list"]);
         let sessions = list["sessions"].as_array().expect("a list");
-        let [session] = sessions.as_slice() else { panic!("{list}") };
+        let waiting: Vec<&Value> = sessions.iter().filter(|session| session["state"] == "inDoubt").collect();
+        let [session] = waiting[..] else {
+            assert!(waiting.is_empty(), "{list}");
+            return None;
+        };
+        let of_tool = |doubt: &Value| doubt["name"].as_str().is_some_and(|name| name.starts_with("count/"));
         let doubts = session["doubts"].as_array().expect("a list");
-        let [doubt] = doubts.as_slice() else { panic!("{list}") };
-        assert_eq!((&session["state"], &doubt["name"]), (&json!("inDoubt"), &json!("count/add")), "{list}");
-        (super::text(&session["task"]), doubt["step"].as_u64().expect("a number"))
+        assert!(!doubts.is_empty() && doubts.iter().all(of_tool), "{list}");
+        let steps = doubts.iter().map(|doubt| doubt["step"].as_u64().expect("a number")).collect();
+        Some((super::text(&session["task"]), steps))
+    }
+
+    /// Says of the call in doubt what the arguments do, and waits for the end of the task and of its journal.
+    pub fn settle(&self, node: &Node, how: &[&str]) -> Value {
+        let (task, _) = self.doubt();
+        self.say(&task, how);
+        self.completed(node, &task)
+    }
+
+    /// Says of each call in doubt that it was carried out, with a result that is written by hand, or has it made again. Gives how
+    /// many there were.
+    pub fn settle_all(&self, is_again: bool) -> usize {
+        let Some((task, steps)) = self.doubts() else { return 0 };
+        let file = self.result(BY_HAND);
+        for step in &steps {
+            let (step, file) = (step.to_string(), file.to_str().expect("a plain path"));
+            if is_again {
+                self.say(&task, &["--again", &step]);
+            } else {
+                self.say(&task, &["--done", &step, file]);
+            }
+        }
+        steps.len()
+    }
+
+    /// `session resume` of a task.
+    fn say(&self, task: &str, how: &[&str]) {
+        let resumed = self.machine.json(&[&["session", "resume", task][..], how].concat());
+        assert_eq!(resumed["resumed"], json!(task));
+    }
+
+    /// The task that is completed, once its journal has ended with it.
+    pub fn completed(&self, node: &Node, task: &str) -> Value {
+        let mut completed = Value::Null;
+        until(SOON, "the task goes on and is completed", || {
+            let Some(End::Completed(task)) = self.end_of(node, task) else { return false };
+            completed = task;
+            true
+        });
+        let is_over = || self.machine.json(&["session", "list"])["sessions"] == json!([]);
+        until(SOON, "a journal ends with its task", is_over);
+        completed
     }
 
     /// A file with the result of a call.

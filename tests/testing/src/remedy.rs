@@ -28,10 +28,12 @@ pub const OPENSSH: &str = "apt-get install openssh-client (scripts/setup.sh does
 /// What watches the system calls of a process, and ends it at one.
 pub const STRACE: &str =
     "apt-get install strace (scripts/setup.sh does), and run the tests as root with all capabilities";
+/// What programs fill.
+pub const MEMORY: &str = "run the tests where 2 GiB of memory are free";
 /// What a kernel has not.
 pub const KERNEL: &str = "run the tests on Linux 6.12 or later";
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const ALL: [&str; 14] =
-    [NODE, PYTHON, WASM, PROTOC, GO, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, OPENSSH, STRACE, KERNEL];
+pub(crate) const ALL: [&str; 15] =
+    [NODE, PYTHON, WASM, PROTOC, GO, CLIPPY, CRATES, NAMESPACES, ROOT, AVAHI, NGINX, OPENSSH, STRACE, MEMORY, KERNEL];

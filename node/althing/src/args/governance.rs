@@ -49,6 +49,15 @@ pub enum PolicyWork {
     Load {
         /// Policies in Cedar.
         file: PathBuf,
+        /// Agree, without being asked, to a set that permits nothing.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Take the policies out: contracts decide alone from then on, on this node.
+    Unload {
+        /// Agree without being asked.
+        #[arg(long)]
+        yes: bool,
     },
     /// Check a file of policies against the agents, tools and people that this node knows; puts nothing in force.
     Lint {
@@ -238,7 +247,7 @@ pub enum Audit {
 /// `althing audit query`
 #[derive(Debug, Clone, clap::Args)]
 pub struct AuditQueryArgs {
-    /// Of this agent, by id.
+    /// Of this agent, by id, or by name if it is the owner's.
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
     /// Of actions that begin so: SERVER/TOOL, or what was changed.

@@ -28,7 +28,7 @@ pub struct StepsArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(group = ArgGroup::new("outcome").required(true).args(["done", "again", "failed", "from"]))]
 pub struct ResumeArgs {
-    /// The task's id, as `session list` shows it.
+    /// The task's id, as `session list` shows it, or at least 4 digits with which no other begins.
     pub task: String,
     /// The call of step N was carried out, and FILE has its result: a text, or JSON as MCP has the result of a tool.
     #[arg(long, num_args = 2, value_names = ["N", "FILE"])]

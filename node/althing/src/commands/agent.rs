@@ -104,6 +104,10 @@ pub fn changed(changes: &RightsChanges) -> String {
     let line = |RightsChange { what, old, new, wider }: &RightsChange| {
         let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
         let mark = if *wider { "wider    " } else { "changed  " };
+        // A sandbox that is `none` was not `none` before: nothing was agreed to.
+        if old.is_empty() && new.starts_with("none") {
+            return format!("{mark}{what}\n  is   {new}");
+        }
         format!("{mark}{what}\n  was  {}\n  is   {}", or_none(old), or_none(new))
     };
     changes.changes.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -248,6 +252,11 @@ mod tests {
         };
         let changes = RightsChanges { changes: vec![change], wider: true, digest: "9c0d".to_owned() };
         assert_eq!(changed(&changes), "wider    runtime: command\n  was  none\n  is   python3");
+        let none = "none: it reaches whatever your account does".to_owned();
+        let first = RightsChange { what: "runtime: sandbox".to_owned(), new: none, ..changes.changes[0].clone() };
+        let first = RightsChanges { changes: vec![first], ..changes.clone() };
+        let words = "wider    runtime: sandbox\n  is   none: it reaches whatever your account does";
+        assert_eq!(changed(&first), words);
         let expected = concat!(
             r#"{"id":"urn:x","name":"weather","card":null,"status":null,"#,
             r#""changes":[{"what":"runtime: command","old":"","new":"python3","wider":true}]}"#,

@@ -293,7 +293,8 @@ impl Shown {
 fn gone(failure: Failure, task: Option<&str>) -> Failure {
     let Some(task) = task.filter(|_| failure.code == code::NO_NODE) else { return failure };
     let message = format!(
-        "{}; task {task} goes on once the node is up again, if its agent can: `althing session list` shows it",
+        "{}; task {task} goes on once the node is up again, if its agent can: `althing call AGENT --task {task}` shows how it \
+         stands, and `althing session list` which turns go on by their journals",
         failure.message
     );
     Failure { message, ..failure }
@@ -322,6 +323,7 @@ mod tests {
     fn of_a_node_that_ended_the_task_is_named() {
         let told = gone(Failure::new(code::NO_NODE, "the node went away"), Some("01a2")).message;
         assert!(told.starts_with("the node went away; task 01a2 goes on once the node is up again"), "{told}");
+        assert!(told.contains("`althing call AGENT --task 01a2` shows how it stands"), "whatever its agent is: {told}");
         assert_eq!(gone(Failure::failed("no"), Some("01a2")).message, "no", "it is there");
         assert_eq!(gone(Failure::new(code::NO_NODE, "no"), None).message, "no", "there is no task yet");
     }

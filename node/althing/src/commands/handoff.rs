@@ -75,8 +75,8 @@ fn told(outcome: &HandoffOutcome) -> String {
             format!("{task}  handed over to {recipient}, as its task {}; handoff {handoff}", text(becomes))
         }
         HandoffCondition::Waiting => format!(
-            "{task}  is offered to {recipient} ({}), and offered again for as long as the handoff {handoff} is in force; its agent \
-             goes on meanwhile",
+            "{task}  is offered to {recipient} ({}), and offered again for as long as the handoff {handoff} is in force and this node \
+             runs; its agent goes on meanwhile, and after a restart it is offered no more: hand it over again then",
             text(message)
         ),
         HandoffCondition::Duplicate => {
@@ -356,4 +356,29 @@ fn sign(at: &Paths, (draft, signed): (&Path, &Path), signers: &BTreeSet<PublicKe
     write(signed, &view)?;
     out.show(&view, |_| format!("{}  signed by {}", signed.display(), key.public()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_offer_that_waits_people_are_told_that_it_ends_with_the_node() {
+        let outcome = HandoffOutcome {
+            handoff: "h-1".to_owned(),
+            task: "t-1".to_owned(),
+            recipient: "urn:althing:zQm:auditor".to_owned(),
+            state: HandoffCondition::Waiting,
+            becomes: None,
+            original: None,
+            reason: None,
+            message: Some("it has no room now".to_owned()),
+        };
+        let told = told(&outcome);
+        for words in
+            ["t-1  is offered", "(it has no room now)", "and this node runs", "after a restart it is offered no more"]
+        {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+    }
 }

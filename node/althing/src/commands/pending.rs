@@ -149,12 +149,23 @@ async fn call(
     }
     agree(entry, &asked, yes, if answer.approved { "approve" } else { "deny" }, out)?;
     let reply: AnswerReply = client.ask(&path, &answer).await?;
-    out.show(&reply, |AnswerReply { id, state }| match state {
-        AnswerState::Open => format!("{id}  your answer is taken; others must answer too"),
-        AnswerState::Approved => format!("{id}  approved: {} goes on{}", entry.action, answer_at(entry)),
-        AnswerState::Denied => format!("{id}  denied: {} is not called", entry.action),
-    });
+    out.show(&reply, |reply| answered(reply, entry));
     Ok(())
+}
+
+/// What follows from an answer.
+fn answered(AnswerReply { id, state, waits }: &AnswerReply, entry: &PendingEntry) -> String {
+    match state {
+        AnswerState::Open => format!("{id}  your answer is taken; others must answer too"),
+        AnswerState::Approved if waits.is_empty() => {
+            format!("{id}  approved: {} goes on{}", entry.action, answer_at(entry))
+        }
+        AnswerState::Approved => {
+            let others = waits.iter().map(|other| format!("{} ({})", wants(other), other.id)).collect::<Vec<_>>();
+            format!("{id}  your part is agreed; {} still waits for {}", entry.action, others.join(" and "))
+        }
+        AnswerState::Denied => format!("{id}  denied: {} is not called", entry.action),
+    }
 }
 
 /// Where the answer of the task is read that goes on, behind a sentence; nothing where nobody knows the task.
@@ -332,6 +343,20 @@ mod tests {
         assert!(told.ends_with("reads the answer with `althing call urn:a --task t-1`"), "{told}");
         let none = PendingEntry { task: None, ..entry("0a", PendingSource::Call) };
         assert_eq!(answer_at(&none), "");
+    }
+
+    #[test]
+    fn who_approves_is_told_for_whom_the_call_waits_still() {
+        let own = entry("0a", PendingSource::Call);
+        let reply = |state, waits| AnswerReply { id: "0a".to_owned(), state, waits };
+        let told = answered(&reply(AnswerState::Approved, Vec::new()), &own);
+        assert!(told.starts_with("0a  approved: shop/order goes on; whoever"), "{told}");
+        let wants = vec![PendingWant::Consent { person: "grace".to_owned() }];
+        let other = PendingEntry { wants, ..entry("b7f4", PendingSource::Call) };
+        let told = answered(&reply(AnswerState::Approved, vec![other.clone()]), &own);
+        assert_eq!(told, "0a  your part is agreed; shop/order still waits for the yes of grace (b7f4)");
+        let told = answered(&reply(AnswerState::Denied, vec![other]), &own);
+        assert_eq!(told, "0a  denied: shop/order is not called");
     }
 
     #[test]

@@ -7,14 +7,18 @@ use althing_api::{
     PolicyExplanation, PolicyFinding, PolicyFindings, PolicyNode, PolicyQuestion, PolicyReason, PolicyReport,
     PolicyTest, PolicyTestReport, PolicyText, PolicyVerdict,
 };
+use althing_operations::governance::NO_PERMIT;
 use althing_store::file::read_text;
 use serde::Serialize;
 
 use crate::args::{ExplainArgs, PolicyWork};
+use crate::commands::agreement::agree;
 use crate::commands::{Out, date_time, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
+/// What the node calls the file of its policies.
+const NODE_FILE: &str = "policy.cedar";
 /// Bytes of a file of policies, or of cases.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -25,16 +29,12 @@ pub async fn run(at: &Paths, policy: &PolicyWork, out: &Out) -> Result<(), Failu
             let report: PolicyReport = at.connect().await?.read("/policy").await?;
             out.show(&report, in_force);
         }
-        PolicyWork::Load { file } => {
-            let text = PolicyText { text: read(file)? };
-            let asked = at.connect().await?.ask("/policy", &text).await;
-            let report: PolicyReport = asked.map_err(|error| Failure::from(error).in_file(file))?;
-            out.show(&report, in_force);
-        }
+        PolicyWork::Load { file, yes } => return load(at, file, *yes, out).await,
+        PolicyWork::Unload { yes } => return unload(at, *yes, out).await,
         PolicyWork::Lint { file } => {
             let text = PolicyText { text: read(file)? };
             let asked = at.connect().await?.ask("/policy/lint", &text).await;
-            let found: PolicyFindings = asked.map_err(|error| Failure::from(error).in_file(file))?;
+            let found: PolicyFindings = asked.map_err(|error| in_file(error.into(), file))?;
             out.show(&found, |found| match found.findings.as_slice() {
                 [] => format!("{}: nothing to look at", file.display()),
                 all => findings(all),
@@ -48,11 +48,53 @@ pub async fn run(at: &Paths, policy: &PolicyWork, out: &Out) -> Result<(), Failu
         PolicyWork::Diff { file } => {
             let text = PolicyText { text: read(file)? };
             let asked = at.connect().await?.ask("/policy/diff", &text).await;
-            let turned: PolicyDifferences = asked.map_err(|error| Failure::from(error).in_file(file))?;
+            let turned: PolicyDifferences = asked.map_err(|error| in_file(error.into(), file))?;
             out.show(&turned, differences);
         }
     }
     Ok(())
+}
+
+/// Puts a set in force; one that permits nothing once somebody agreed to that.
+async fn load(at: &Paths, file: &Path, yes: bool, out: &Out) -> Result<(), Failure> {
+    let text = PolicyText { text: read(file)? };
+    let client = at.connect().await?;
+    let found = client.ask("/policy/lint", &text).await;
+    let found: PolicyFindings = found.map_err(|error| in_file(error.into(), file))?;
+    if found.findings.iter().any(|finding| finding.what == NO_PERMIT) {
+        let shown = format!("{}: {NO_PERMIT}: with this set everything is denied, to the owner too", file.display());
+        agree(&found, &shown, yes, "load", out)?;
+    }
+    let asked = client.ask("/policy", &text).await;
+    let report: PolicyReport = asked.map_err(|error| in_file(error.into(), file))?;
+    out.show(&report, in_force);
+    Ok(())
+}
+
+/// Takes the set in force out, once somebody agreed to that.
+async fn unload(at: &Paths, yes: bool, out: &Out) -> Result<(), Failure> {
+    let client = at.connect().await?;
+    let report: PolicyReport = client.read("/policy").await?;
+    let shown =
+        format!("{}nothing but contracts and the profiles of tools decides on this node then", in_force(&report));
+    agree(&report, &shown, yes, "take out", out)?;
+    let report: PolicyReport = client.remove("/policy").await?;
+    out.show(&report, in_force);
+    Ok(())
+}
+
+/// What is wrong with a text, with the file that it was read from: the node calls it by the name of its own.
+fn in_file(failure: Failure, file: &Path) -> Failure {
+    let is_theirs = |line: &str| line.starts_with(NODE_FILE);
+    if failure.code != code::USAGE || !failure.message.lines().any(is_theirs) {
+        return failure.in_file(file);
+    }
+    let line = |line: &str| match line.strip_prefix(NODE_FILE) {
+        Some(rest) => format!("{}{rest}", file.display()),
+        None => line.to_owned(),
+    };
+    let message = failure.message.lines().map(line).collect::<Vec<_>>().join("\n");
+    Failure { message, ..failure }
 }
 
 /// Who may do something.
@@ -88,9 +130,19 @@ async fn test(at: &Paths, file: &Path, policy: Option<&Path>, out: &Out) -> Resu
     let cases = serde_json::from_str(&read(file)?).map_err(|error| wrong(&error))?;
     let request = PolicyTest { policy: policy.map(read).transpose()?, cases };
     let asked = at.connect().await?.ask("/policy/test", &request).await;
-    let report: PolicyTestReport = asked.map_err(|error| Failure::from(error).in_file(file))?;
+    let report: PolicyTestReport = asked.map_err(|error| of_test(error.into(), (file, policy)))?;
     out.show(&report, tested);
     if report.failed == 0 { Ok(()) } else { Err(Failure::shown(code::FAILED)) }
+}
+
+/// What is wrong with a test: with the policies that it decides by, or with its cases.
+fn of_test(failure: Failure, (cases, policy): (&Path, Option<&Path>)) -> Failure {
+    let is_of_policies = failure.message.lines().any(|line| line.starts_with(NODE_FILE));
+    match policy {
+        Some(policy) if is_of_policies => in_file(failure, policy),
+        None if is_of_policies => failure,
+        _ => failure.in_file(cases),
+    }
 }
 
 /// The part of a request that names what it was made with.
@@ -184,7 +236,11 @@ fn explanation(explained: &PolicyExplanation) -> String {
         format!("\npolicy {}{at}\n{}", reason.policy, reason.text)
     };
     let reasons: String = explained.reasons.iter().map(reason).collect();
-    format!("{}\n{}{reasons}", words(&explained.verdict), explained.rule)
+    let labels = explained.labels.as_ref().map(|labels| {
+        let decide = labels.split(':').next() == Some(explained.verdict.answer.as_str());
+        if decide { format!("\nlabels say: {labels}") } else { format!("\nlabels would have said: {labels}") }
+    });
+    format!("{}\n{}{}{reasons}", words(&explained.verdict), explained.rule, labels.unwrap_or_default())
 }
 
 fn differences(found: &PolicyDifferences) -> String {
@@ -263,6 +319,43 @@ mod tests {
         assert_eq!(question(&args).expect("it is asked").resource, r#"Host::"example.org""#);
         args.input = Some("{".to_owned());
         assert!(question(&args).expect_err("no JSON").message.starts_with("--input: "));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_of_the_file_that_was_given() {
+        let wrong = || Failure::usage("the policies stay as they were:\npolicy.cedar, line 1: it is cut: mend it");
+        let (bad, cases) = (Path::new("bad.cedar"), Path::new("cases.json"));
+        let told = "the policies stay as they were:\nbad.cedar, line 1: it is cut: mend it";
+        assert_eq!(in_file(wrong(), bad).message, told);
+        assert_eq!(of_test(wrong(), (cases, Some(bad))).message, told);
+        assert_eq!(of_test(wrong(), (cases, None)).message, wrong().message, "it is the set in force");
+        let odd = || Failure::usage("case 1: it is no object: write one");
+        assert_eq!(of_test(odd(), (cases, Some(bad))).message, "cases.json: case 1: it is no object: write one");
+        assert_eq!(in_file(odd(), bad).message, "bad.cedar: case 1: it is no object: write one");
+        let failed = Failure::failed("nothing changed, since /n/policy.cedar could not be written: no room");
+        assert!(in_file(failed, bad).message.contains("/n/policy.cedar"));
+    }
+
+    #[test]
+    fn what_labels_say_where_no_policies_are_in_force_is_told_and_whether_it_counts() {
+        let (demands, policies, errors) = (Vec::new(), Vec::new(), Vec::new());
+        let of = |answer: &str, labels: Option<&str>| PolicyExplanation {
+            verdict: PolicyVerdict {
+                answer: answer.to_owned(),
+                demands: demands.clone(),
+                policies: policies.clone(),
+                errors: errors.clone(),
+            },
+            rule: "no policies are in force".to_owned(),
+            reasons: Vec::new(),
+            labels: labels.map(str::to_owned),
+        };
+        let told = explanation(&of("permit", Some("deny: the data are restricted")));
+        let would = "permit\nno policies are in force\nlabels would have said: deny: the data are restricted";
+        assert_eq!(told, would);
+        let told = explanation(&of("deny", Some("deny: the data are restricted")));
+        assert_eq!(told, "deny\nno policies are in force\nlabels say: deny: the data are restricted");
+        assert_eq!(explanation(&of("permit", None)), "permit\nno policies are in force");
     }
 
     #[test]

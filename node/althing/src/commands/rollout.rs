@@ -302,5 +302,11 @@ mod tests {
         status.shadow = Some(RolloutShadow { running: false, alike: Some(0.4), ..shadow });
         let told = shown(&status);
         assert!(told.starts_with("shop: the new version has 5 %") && !told.contains("where it is heard"), "{told}");
+        status.state = RolloutState::PromotedElsewhere;
+        status.reason = Some("it was promoted on did:key:z1".to_owned());
+        let told = shown(&status);
+        let says =
+            "shop: the new version was promoted, as on another node of its owner\nwhy: it was promoted on did:key:z1\n";
+        assert!(told.starts_with(says), "{told}");
     }
 }

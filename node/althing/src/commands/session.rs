@@ -1,5 +1,6 @@
 //! `althing session`
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use althing_api::{
@@ -18,6 +19,8 @@ use crate::paths::Paths;
 const RESULT_BYTES_MAX: u64 = 1 << 20;
 /// Digits of a digest that are shown; `--json` has all.
 const DIGEST_CHARS: usize = 12;
+/// Digits of an id that name it where no other begins so.
+const ID_CHARS_MIN: usize = 4;
 
 /// Lists sessions, shows one, or says what became of a call.
 pub async fn run(at: &Paths, session: &Session, out: &Out) -> Result<(), Failure> {
@@ -32,18 +35,35 @@ pub async fn run(at: &Paths, session: &Session, out: &Out) -> Result<(), Failure
             out.show(&shown, |shown| if *steps { stepwise(shown) } else { turns(shown) });
         }
         Session::Resume(ResumeArgs { task, from: Some(from), .. }) => {
-            let path = format!("/sessions/{}/restart", escape(task));
-            let done: SessionResumption = at.connect().await?.ask(&path, &RestartRequest { from: *from }).await?;
+            let client = at.connect().await?;
+            let path = format!("/sessions/{}/restart", escape(&named(&client.read("/sessions").await?, task)?));
+            let done: SessionResumption = client.ask(&path, &RestartRequest { from: *from }).await?;
             out.show(&done, |done| format!("task {} goes on anew from step {}", done.resumed, done.step));
         }
         Session::Resume(args) => {
             let request = request(args)?;
-            let path = format!("/sessions/{}", escape(&args.task));
-            let done: SessionResumption = at.connect().await?.ask(&path, &request).await?;
+            let client = at.connect().await?;
+            let path = format!("/sessions/{}", escape(&named(&client.read("/sessions").await?, &args.task)?));
+            let done: SessionResumption = client.ask(&path, &request).await?;
             out.show(&done, |done| format!("task {} goes on after step {}", done.resumed, done.step));
         }
     }
     Ok(())
+}
+
+/// The task of that id, or of that beginning of one where one turn alone has such a task; else what was written, of which the node
+/// says what is wrong.
+fn named(all: &SessionList, written: &str) -> Result<String, Failure> {
+    let tasks = all.sessions.iter().map(|one| &one.task).chain(all.stopped.iter().map(|turn| &turn.task));
+    let is_long = written.chars().count() >= ID_CHARS_MIN;
+    let begin: BTreeSet<&String> = tasks.filter(|task| is_long && task.starts_with(written)).collect();
+    match begin.len() {
+        many if many > 1 && begin.iter().all(|task| *task != written) => {
+            Err(Failure::usage(format!("{many} tasks begin with {written}: write more of the one that is meant")))
+        }
+        1 => Ok(begin.into_iter().map(String::as_str).collect()),
+        _ => Ok(written.to_owned()),
+    }
 }
 
 /// What is said of which call. The command line has one of the three, or none where it has `--from`.
@@ -133,7 +153,8 @@ fn doubtful(all: &SessionList) -> String {
     }
     format!(
         "\nThis node ended while these calls were made. Whether they were carried out is not known, and none is repeated:\n\
-         {lines}Look where they lead, then say so:\n  \
+         {lines}Find out with what each was called, look where it leads, then say so:\n  \
+         `althing audit query --action NAME`         the intents of calls of that name, which `audit show` shows whole\n  \
          `althing session resume TASK --done N FILE`  it was carried out, and FILE has its result\n  \
          `althing session resume TASK --again N`      it was not: make it again\n  \
          `althing session resume TASK --failed N`     tell the agent that it failed"
@@ -165,6 +186,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Args, Command};
+    use crate::exit::code;
 
     fn resume(words: &[&str]) -> Result<ResumeArgs, String> {
         let words = ["althing", "session", "resume"].iter().chain(words);
@@ -194,6 +216,24 @@ mod tests {
         assert_eq!(asked(&["t-1", "--done", "4", &text]), (4, r#"{"done":"paid, number 7"}"#.to_owned()));
         let result = file("result.json", r#"{ "content": [] }"#);
         assert_eq!(asked(&["t-1", "--done", "4", &result]), (4, r#"{"done":{"content":[]}}"#.to_owned()));
+    }
+
+    #[test]
+    fn a_task_is_named_by_its_beginning_where_no_other_begins_so() {
+        let stopped = |task: &str| StoppedTurn {
+            task: task.to_owned(),
+            agent: "clerk".to_owned(),
+            why: "DIVERGED".to_owned(),
+            until_ms: 0,
+        };
+        let tasks = ["01a2285a", "01a2285b", "ffff00"].map(stopped);
+        let all = SessionList { sessions: Vec::new(), stopped: Vec::from(tasks) };
+        let of = |written: &str| named(&all, written).map_err(|failure| failure.code);
+        assert_eq!(of("ffff"), Ok("ffff00".to_owned()));
+        assert_eq!(of("01a2285a"), Ok("01a2285a".to_owned()));
+        assert_eq!(of("01a2"), Err(code::USAGE));
+        assert_eq!(of("fff"), Ok("fff".to_owned()), "too short to mean one");
+        assert_eq!(of("beef"), Ok("beef".to_owned()), "the node says that there is none");
     }
 
     #[test]

@@ -11,8 +11,10 @@ use crate::paths::Paths;
 /// Stops an agent, or all of them.
 pub async fn run(at: &Paths, stop: &Stop, out: &Out) -> Result<(), Failure> {
     let request = StopRequest { agent: stop.agent.clone(), revoke: stop.revoke };
+    // Nobody agrees to what no node is there to do.
+    let client = at.connect().await?;
     agree(&request, &order(&request), stop.yes, "stop", out)?;
-    let reply: StopReply = at.connect().await?.ask("/stop", &request).await?;
+    let reply: StopReply = client.ask("/stop", &request).await?;
     out.show(&reply, stopped);
     Ok(())
 }
@@ -62,6 +64,25 @@ fn stopped(reply: &StopReply) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::code;
+
+    #[tokio::test]
+    async fn nobody_is_asked_for_what_no_node_is_there_to_do() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let path = || folder.path().to_owned();
+        let at = Paths {
+            name: "default".to_owned(),
+            data: path(),
+            data_named: true,
+            nodes: path(),
+            owner: path(),
+            config: path().join("althing.toml"),
+            config_named: false,
+        };
+        let stop = Stop { agent: Some("clerk".to_owned()), all: false, revoke: false, yes: false };
+        let refused = run(&at, &stop, &Out { json: true }).await.expect_err("there is no node");
+        assert_eq!(refused.code, code::NO_NODE, "{}", refused.message);
+    }
 
     #[test]
     fn what_is_agreed_to_and_what_was_done_are_told() {

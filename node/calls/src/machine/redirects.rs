@@ -61,6 +61,11 @@ impl RedirectPath {
         self.redirected.first().copied()
     }
 
+    /// A redirect is not followed: the call is for `from` alone.
+    pub fn stay(&mut self, from: PublicKey) {
+        self.redirected.push(from);
+    }
+
     /// Follows a redirect: whether the call goes on to `to` after `from` redirected it. `is_host` says whether `to` hosts the
     /// agent.
     pub fn follow(&mut self, from: PublicKey, to: PublicKey, is_host: bool) -> Result<(), RedirectError> {

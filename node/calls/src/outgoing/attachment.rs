@@ -1,9 +1,9 @@
 //! The events of a task on another node that breaks off: when that node is there again, so are the events, and whoever follows
-//! them does not notice. What was missed is in the task, with which they go on.
+//! them does not notice. What was missed is in the task: it is told as updates ([`crate::machine::stream_view`]).
 
 use std::time::Duration;
 
-use a2a::{StreamResponse, TaskState};
+use a2a::StreamResponse;
 use althing_call::{CallRequest, Operation, OperationError, OperationRequest, Refusal, Reply};
 use althing_session::STALE;
 use althing_session::machine::task::is_idle;
@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::Calls;
+use crate::machine::stream_view::StreamView;
 
 /// How long a node may take to come back, until whoever follows is told that it is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,15 +29,15 @@ struct Attachment {
     /// What was asked for first.
     asked: CallRequest,
     events: Events,
-    /// The task, and its state as far as it was told.
-    task: Option<(String, TaskState)>,
+    /// What was told of the task.
+    view: StreamView,
 }
 
 /// The same reply, whose events go on when their node does.
 pub(super) fn follow(calls: &Calls, asked: CallRequest, reply: Reply) -> Reply {
     match reply {
         Reply::Events(events) => {
-            let attachment = Attachment { calls: calls.clone(), asked, events, task: None };
+            let attachment = Attachment { calls: calls.clone(), asked, events, view: StreamView::default() };
             Reply::Events(stream::unfold(attachment, Attachment::next).boxed())
         }
         one => one,
@@ -49,36 +50,38 @@ impl Attachment {
             Err(lost) if lost.refusal == Refusal::AgentUnreachable => self.attach(lost).await,
             event => event,
         };
-        if let Ok(event) = &event {
-            self.note(event);
+        // What is no event was refused before.
+        if let Ok(event) = &event
+            && let Ok(event) = serde_json::from_slice::<StreamResponse>(event)
+        {
+            self.view.note(&event);
         }
         Some((event, self))
-    }
-
-    /// Remembers which task it is, and its state.
-    fn note(&mut self, event: &[u8]) {
-        match serde_json::from_slice(event) {
-            Ok(StreamResponse::Task(task)) => self.task = Some((task.id, task.status.state)),
-            Ok(StreamResponse::StatusUpdate(update)) => self.task = Some((update.task_id, update.status.state)),
-            // What is no event was refused before.
-            Ok(StreamResponse::ArtifactUpdate(_) | StreamResponse::Message(_)) | Err(_) => {}
-        }
     }
 
     /// The first event of the stream to which it is attached again; the error with which it was lost, where it is not.
     async fn attach(&mut self, lost: OperationError) -> Event {
         self.events = stream::empty().boxed();
         // Nothing follows of a task that rests, and nobody knows which one it is before its first event.
-        let Some((task, _)) = self.task.clone().filter(|(_, state)| !is_idle(state)) else { return Err(lost) };
+        let Some(task) = self.view.unfinished().map(str::to_owned) else { return Err(lost) };
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             sleep(RETRY).await;
-            if let Some((event, events)) = self.attempt(&task).await {
-                self.events = events;
-                return Ok(event);
+            if let Some((first, events)) = self.attempt(&task).await {
+                self.events = stream::iter(self.catch_up(first)).chain(events).boxed();
+                return self.events.next().await.unwrap_or(Err(lost));
             }
         }
         Err(lost)
+    }
+
+    /// What is told of the task in place of the first event of a stream of it, which begins anew.
+    fn catch_up(&self, first: Vec<u8>) -> Vec<Event> {
+        let Ok(StreamResponse::Task(task)) = serde_json::from_slice(&first) else { return vec![Ok(first)] };
+        let written = |event: StreamResponse| {
+            serde_json::to_vec(&event).map_err(|error| OperationError::internal(error.to_string()))
+        };
+        self.view.catch_up(task).into_iter().map(written).collect()
     }
 
     async fn attempt(&mut self, task: &str) -> Option<(Vec<u8>, Events)> {

@@ -72,7 +72,8 @@ impl<'a> HostAttempts<'a> {
     /// Asks `hosts` in their order, the one to which the agent's calls were redirected last before the others. The next one is
     /// asked where the one before could not be reached, and another one where it redirects the call.
     async fn attempt(&mut self, mut hosts: Vec<PublicKey>) -> Result<Reply, Unanswered> {
-        if self.begins {
+        let is_for_one = self.call.request.host.is_some();
+        if self.begins && !is_for_one {
             self.redirects().order(&self.call.agent, &mut hosts);
         }
         let mut hosts = VecDeque::from(hosts);
@@ -95,6 +96,11 @@ impl<'a> HostAttempts<'a> {
             };
             self.verdicts.note(node, verdict(&refused.refusal));
             let redirect = match refused.refusal {
+                // Another one would know nothing of it when it is sent again: this one takes it, or nobody.
+                Refusal::Redirected { .. } if is_for_one => {
+                    self.path.stay(node);
+                    return Box::pin(self.fall_back_to_first(stays(node))).await;
+                }
                 Refusal::Redirected { member, fence } if self.begins => Redirect { member, fence },
                 Refusal::TaskMoved { proof } => {
                     let home = Box::pin(self.follow_task(node, &proof)).await.map_err(Unanswered::Refused)?;
@@ -229,6 +235,13 @@ fn verdict(refusal: &Refusal) -> &'static str {
 pub(super) fn lost(from: PublicKey, to: PublicKey, error: RedirectError) -> OperationError {
     OperationError::busy(format!(
         "{from} redirected the call to {to}, {error}; nothing was taken: try again in a moment"
+    ))
+}
+
+/// A call that was redirected and is for the host that did so.
+fn stays(host: PublicKey) -> OperationError {
+    OperationError::busy(format!(
+        "{host} redirects the call, which is for that node alone, and does not take it; nothing was taken: try again in a moment"
     ))
 }
 

@@ -21,6 +21,11 @@ impl HostVerdicts {
         HostVerdicts(all.iter().map(verdict).collect())
     }
 
+    /// All of them, of which none was asked yet.
+    pub fn open(all: Vec<PublicKey>) -> HostVerdicts {
+        HostVerdicts(all.into_iter().map(|host| (host, NOT_ASKED)).collect())
+    }
+
     /// Notes what became of one, which may be none of those that were known.
     pub fn note(&mut self, host: PublicKey, why: &'static str) {
         self.0.retain(|(known, _)| *known != host);

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::Gates;
+use crate::agent_standing::{end_all, retry_failed};
 use crate::agreements::AGREED;
 use crate::assemble::{Execution, LanPort, Ports};
 use crate::config::NodeConfig;
@@ -188,7 +189,7 @@ async fn a_description_says_how_the_program_of_its_agent_is_contained_here() {
         assert!(!on_port || least == ContainmentLevel::Not, "its file turns the sandbox off");
     }
     let before = kept("enclosed");
-    node.agents.end_all("the node starts again").await.expect("they end");
+    end_all(&node.agents, &node.host, "the node starts again").await.expect("they end");
     node.agents.start_stored().await.expect("as a new start does");
     assert_eq!(kept("enclosed").description, before.description, "it says the same, and is not signed again");
     // The machine could do something else when it was signed.
@@ -198,7 +199,7 @@ async fn a_description_says_how_the_program_of_its_agent_is_contained_here() {
     let other = ContainmentClaim::new(other, false);
     let other = before.signed_with((&[], Some(other)), &node.owner(), &network, NOW_MS).expect("it is signed");
     publish::write(node.store.as_ref(), &other).await.expect("written");
-    node.agents.end_all("the node starts again").await.expect("they end");
+    end_all(&node.agents, &node.host, "the node starts again").await.expect("they end");
     node.agents.start_stored().await.expect("as a new start does");
     assert_eq!(kept("enclosed").contained(&network), said);
     node.shut_down().await;
@@ -218,7 +219,7 @@ async fn an_agent_whose_tools_were_not_kept_is_not_given_those_of_now() {
     node.agents.start_stored().await.expect("as a new start does");
     assert_eq!(node.agents.starts.starting().get("helper"), Some(&"srt"), "it is not started yet");
     assert!(node.agents.starts.failed().is_empty(), "and has not failed");
-    node.agents.retry_failed().await.expect("it is tried");
+    retry_failed(&node.agents).await.expect("it is tried");
     assert!(node.agents.starts.starting().is_empty(), "it was started");
     assert!(node.agents.status("helper").is_none(), "it does not run");
     let why = node.agents.starts.failed()["helper"].clone();
@@ -256,6 +257,34 @@ async fn who_adds_an_agent_again_agrees_to_what_its_programs_reach_more() {
     assert!(changes(&wide).expect("readable").changes.is_empty(), "that was agreed to");
     assert!(!changes(&narrow).expect("readable").wider);
     add(&narrow, None).await.expect("less needs nobody");
+    node.shut_down().await;
+}
+
+/// Whoever agreed to an agent that did not start has none, and is asked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_agreed_to_for_an_agent_that_did_not_start_is_taken_back() {
+    let folder = TempDir::new().expect("a folder");
+    let (node, _owner) = started(folder.path()).await;
+    let (narrow, wide) = (program("guide", false), program("guide", true));
+    let sources = [folder.path().join("guide.yaml")];
+    let add = async |file: &AgentFile| {
+        let shown = node.agents.changes(file, &sources).expect("readable");
+        let how = (Stay::UntilRemoved, Some(shown.digest.as_str()));
+        node.agents.add_read(file.clone(), (folder.path(), sources.as_slice()), None, how).await.expect("it is added");
+        shown
+    };
+    for is_known in [false, true] {
+        if is_known {
+            add(&narrow).await;
+            node.agents.remove("guide").await.expect("it is removed");
+        }
+        let before = node.agents.noted("guide", &sources).expect("readable");
+        let shown = add(&wide).await;
+        assert!(shown.wider, "{shown:?}");
+        node.agents.take_back("guide", before).await.expect("it is forgotten");
+        assert!(known(&node, "guide").is_none() && node.agents.status("guide").is_none(), "it neither stays nor runs");
+        assert_eq!(node.agents.changes(&wide, &sources).expect("readable"), shown, "as before it was added");
+    }
     node.shut_down().await;
 }
 

@@ -24,7 +24,7 @@ const REASON_CHARS_MAX: usize = 300;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct PolicySetStanding {
-    /// The digest of the one in force; none where there is none.
+    /// The digest of the one in force by which its owner, decisions and the audit log name it; none where there is none.
     #[cbor(n(0), with = "minicbor::bytes")]
     pub digest: Option<Digest>,
     /// The serial of the order about it that the node knows; none where it knows none.
@@ -85,7 +85,7 @@ impl Orders {
         let failure =
             self.sets().failure().filter(|(digest, _)| ordered.is_some_and(|(ordered, _)| ordered == *digest));
         PolicySetStanding {
-            digest: self.sets().get().and_then(|sets| sets.in_force()),
+            digest: self.sets().get().and_then(|sets| sets.set_digest()),
             serial: ordered.map(|(_, serial)| serial),
             failure: failure.map(|(_, reason)| reason),
         }

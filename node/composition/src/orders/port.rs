@@ -16,8 +16,11 @@ pub(super) const POLICY_SET: &[u8] = b"policy set";
 
 /// The policy sets of this node, for orders about them.
 pub trait PolicySets: Send + Sync + 'static {
-    /// The digest of the text of the set in force; none where there is no set.
+    /// The digest of the text of the set in force, by which orders name it; none where there is no set.
     fn in_force(&self) -> Option<Digest>;
+
+    /// The digest of the set in force by which its owner, decisions and the audit log name it.
+    fn set_digest(&self) -> Option<Digest>;
 
     /// The text of the set of that digest, if it is kept here.
     fn text(&self, digest: &Digest) -> Option<String>;

@@ -83,12 +83,15 @@ struct State {
     jobs: Option<[Jobs; 2]>,
     /// What was decided last, where it holds and is not on disk yet.
     unwritten: Option<OpenDecision>,
+    /// Whether peers are still to be shown the version that took the place of another one.
+    is_unshown: bool,
 }
 
 impl AgentRollout {
     pub fn new(name: &str, versions: Versions, names: BTreeMap<Digest, Arc<str>>) -> AgentRollout {
         let (tickets, given, failures, fresh) = Default::default();
-        let state = State { versions, names, tickets, given, next: 0, failures, fresh, jobs: None, unwritten: None };
+        let (next, jobs, unwritten, is_unshown) = Default::default();
+        let state = State { versions, names, tickets, given, next, failures, fresh, jobs, unwritten, is_unshown };
         AgentRollout { name: name.to_owned(), deciding: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
@@ -120,6 +123,13 @@ impl AgentRollout {
             state.give(key, Tickets { call, shadow }, version.clone());
         }
         (version, route)
+    }
+
+    /// The version that answers a call of a conversation of which nothing can be noted; what comes of it is not counted.
+    pub fn route_unnoted(&self, now_ms: u64) -> Option<Arc<str>> {
+        let mut state = self.state();
+        let version = state.versions.route_unnoted(now_ms);
+        state.names.get(&version).cloned()
     }
 
     /// By what the end of a call is counted that this version answered.
@@ -161,6 +171,24 @@ impl AgentRollout {
     /// What was decided and is not on disk yet.
     pub fn unwritten(&self) -> Option<OpenDecision> {
         self.state().unwritten.clone()
+    }
+
+    /// Another version is the first one here from now on, and is to be shown to peers.
+    pub fn note_unshown(&self) {
+        self.state().is_unshown = true;
+    }
+
+    /// Shows that version to peers, if it was not shown yet. Where that fails, it is shown the next time.
+    ///
+    /// # Errors
+    /// Those of `show`.
+    pub async fn show_once<E>(&self, show: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+        let is_unshown = self.state().is_unshown;
+        if is_unshown {
+            show.await?;
+            self.state().is_unshown = false;
+        }
+        Ok(())
     }
 
     /// Whether each call is given to the new version too now.
@@ -229,6 +257,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use althing_verification::machine::rollout::Plan;
 
     use super::*;
@@ -248,6 +278,23 @@ mod tests {
         let (version, route) = divided.route(&call, key);
         assert!(route.ticket.is_some(), "it is counted");
         (key, version.expect("its version has a name"))
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_shown_is_shown_the_next_time_and_once() {
+        let (divided, shown) = (divided(), AtomicUsize::new(0));
+        let count = &shown;
+        let show = |result: Result<(), &'static str>| {
+            divided.show_once(async move {
+                count.fetch_add(1, Ordering::Relaxed);
+                result
+            })
+        };
+        assert_eq!((show(Err("full")).await, shown.load(Ordering::Relaxed)), (Ok(()), 0), "nothing is to be shown");
+        divided.note_unshown();
+        assert_eq!(show(Err("full")).await, Err("full"));
+        assert_eq!((show(Ok(())).await, shown.load(Ordering::Relaxed)), (Ok(()), 2));
+        assert_eq!((show(Err("full")).await, shown.load(Ordering::Relaxed)), (Ok(()), 2));
     }
 
     #[test]

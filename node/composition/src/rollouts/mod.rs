@@ -4,12 +4,17 @@
 //! before the next call is routed by it, and a file takes the place of another one in the same write as the decision to do so.
 
 mod consent;
+mod conversation_room;
 mod divided;
 mod error;
 mod held_models;
 mod jobs;
 mod loops;
 mod models;
+mod news_decisions;
+mod news_gossip;
+mod news_port;
+mod news_service;
 mod node_rollouts;
 mod open_decision;
 mod orders;
@@ -25,6 +30,10 @@ mod version;
 
 pub use error::RolloutError;
 pub(crate) use models::follow_models;
+pub(crate) use news_decisions::follow_news;
+pub(crate) use news_gossip::gossip;
+pub use news_port::ROLLOUTS_PROTOCOL;
+pub(crate) use news_service::serve;
 pub use node_rollouts::{CaseResult, Rollouts};
 pub(crate) use orders::follow;
 pub use orders::{RolloutPlan, RolloutUnit, abort, begin, begin_unasked, changes, promote};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::task::Poll;
 use std::time::Duration;
@@ -20,9 +19,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
+use super::conversation_room::{CONVERSATIONS_MAX, ConversationRoom};
 use super::divided::{AgentRollout, CallKey, FreshConversation};
 use super::error::RolloutError;
 use super::held_models::HeldModels;
+use super::news_port::RolloutNewsPort;
 use super::open_decision::OpenDecision;
 use super::origin::Origin;
 use super::records::RolloutRecords;
@@ -30,10 +31,6 @@ use super::rows::{self, ROLLOUTS};
 use super::shadows::{ShadowTurn, Shadows};
 use crate::error::NodeError;
 use crate::publish::StoredAgent;
-
-/// Conversations of which is noted when they began; those that begin when there are so many stay with the stable version, and
-/// are not counted.
-const CONVERSATIONS_MAX: usize = 65_536;
 
 /// What came of a labelled case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +50,16 @@ pub struct Rollouts {
     owner_written: String,
     /// Those whose calls are divided now. All others cost one look here.
     divided: RwLock<BTreeMap<AgentId, Arc<AgentRollout>>>,
-    conversations: AtomicUsize,
+    /// How many conversations are noted.
+    pub(super) room: ConversationRoom,
     /// Turns that the new version is given too.
     shadows: Shadows,
     /// Those of which no rollout of a higher version of their model could be begun.
     held: HeldModels,
     /// Puts on record what is decided.
     records: RolloutRecords,
+    /// How the owner's other nodes are told of it.
+    news: RolloutNewsPort,
     /// Something was decided.
     changed: Notify,
 }
@@ -76,17 +76,18 @@ impl Rollouts {
                 Err(error) => tracing::error!(agent = name, %error, "a rollout cannot be read, and does not go on"),
             }
         }
-        let conversations = rows::conversations(store.as_ref(), CONVERSATIONS_MAX)?;
+        let room = ConversationRoom::of(rows::conversations(store.as_ref())?);
         Ok(Rollouts {
             store,
             clock,
             owner,
             owner_written: owner.to_string(),
             divided: RwLock::new(divided),
-            conversations: AtomicUsize::new(conversations),
+            room,
             shadows: Shadows::default(),
             held: HeldModels::default(),
             records: RolloutRecords::new(owner),
+            news: RolloutNewsPort::new(owner),
             changed: Notify::new(),
         })
     }
@@ -99,6 +100,22 @@ impl Rollouts {
     /// What puts it on record.
     pub(super) fn records(&self) -> &RolloutRecords {
         &self.records
+    }
+
+    /// By what the owner's other nodes are told of it.
+    pub(super) fn news(&self) -> &RolloutNewsPort {
+        &self.news
+    }
+
+    /// The time of day, Unix milliseconds.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// Something was decided of an agent: what follows of it is done, and the owner's other nodes are told.
+    pub(super) fn announce(&self, agent: &str) {
+        self.changed.notify_one();
+        self.news.tell(agent);
     }
 
     fn lock(&self) -> RwLockReadGuard<'_, BTreeMap<AgentId, Arc<AgentRollout>>> {
@@ -121,6 +138,7 @@ impl Rollouts {
     /// The calls of an agent are divided from now on.
     pub(super) fn insert(&self, id: AgentId, one: AgentRollout) {
         self.divided.write().expect("no holder of the rollouts panics").insert(id, Arc::new(one));
+        self.news.ask();
     }
 
     /// Whether the calls of an agent are divided still, and by this.
@@ -208,20 +226,16 @@ impl Rollouts {
     /// Forgets when conversations began.
     async fn forget_conversations(&self, name: &str) -> Result<(), NodeError> {
         let deleted = rows::delete_conversations(self.store.as_ref(), name, CONVERSATIONS_MAX).await?;
-        // Others may be noted meanwhile: the number is never too small.
-        let fewer = |all: usize| Some(all.saturating_sub(deleted));
-        let _ = self.conversations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        self.room.remove(name, deleted);
         Ok(())
     }
 
-    /// How a conversation began, if that is noted, or if it began before what is noted.
-    fn origin(&self, name: &str, call: &NewCall<'_>, conversation: &[u8]) -> Option<Origin> {
-        let known = rows::origin(self.store.as_ref(), conversation).unwrap_or_else(|error| {
+    /// How a conversation began, if that is noted.
+    fn origin(&self, name: &str, conversation: &[u8]) -> Option<Origin> {
+        rows::origin(self.store.as_ref(), conversation).unwrap_or_else(|error| {
             tracing::error!(agent = name, %error, "when a conversation began cannot be read: its version may change");
             None
-        });
-        let is_full = || self.conversations.load(Ordering::Relaxed) >= CONVERSATIONS_MAX;
-        known.or_else(|| (call.is_known || is_full()).then(Origin::default))
+        })
     }
 
     async fn choose(&self, divided: &Arc<AgentRollout>, call: &NewCall<'_>) -> Option<Arc<str>> {
@@ -229,17 +243,23 @@ impl Rollouts {
         let (version, begun) = {
             // What is decided meanwhile is on disk first; and of two calls that begin a conversation, the second one goes on with it.
             let _deciding = divided.deciding.lock().await;
-            let origin = divided.fresh(&conversation);
-            let origin = origin.or_else(|| self.origin(&divided.name, call, &conversation));
+            let noted = divided.fresh(&conversation).or_else(|| self.origin(&divided.name, &conversation));
+            let stranger = origin_of(&self.owner_written, call.caller);
+            // With no room, an older conversation cannot be told from one that began when there was none.
+            if noted.is_none() && !self.room.has_room(&divided.name, stranger.is_some()) {
+                return divided.route_unnoted(self.clock.now_ms());
+            }
+            // One that is known and not noted began before what is noted.
+            let origin = noted.or_else(|| call.is_known.then(Origin::default));
             let began_ms = origin.as_ref().map(|origin| origin.at_ms);
             // Whose work it was when it began: whoever goes on with it is answered by the same version.
-            let work = origin.unwrap_or_else(|| Origin::of(call));
+            let work = origin.unwrap_or_else(|| Origin::of(call, stranger.is_some()));
             let channel = work.channel_of_group();
             let asked = Call {
                 task: call.message,
                 conversation: Some(Conversation { id: call.context, began_ms }),
                 caller: Some(call.caller),
-                origin: origin_of(&self.owner_written, call.caller),
+                origin: stranger,
                 channel: channel.as_deref(),
                 group: work.group.as_deref(),
                 now_ms: self.clock.now_ms(),
@@ -248,12 +268,12 @@ impl Rollouts {
             let begun = began_ms.is_none().then(|| {
                 let began = Origin { at_ms: route.began_ms, ..work };
                 let rows = rows::begin(&conversation, &began);
+                self.room.add(&divided.name, began.is_stranger);
                 (divided.begin_conversation(conversation, began), rows)
             });
             (version, begun)
         };
         if let Some((fresh, rows)) = begun {
-            self.conversations.fetch_add(1, Ordering::Relaxed);
             self.note_origin(fresh, rows).await;
         }
         version
@@ -355,6 +375,8 @@ impl Rollouts {
         }
         let written = match change {
             Change::Promoted => rows::promotion(self.store.as_ref(), &divided.name, &versions),
+            // Another version may be stable by what is not on disk yet.
+            _ if divided.unwritten().is_some() => rows::decision(self.store.as_ref(), &divided.name, &versions),
             Change::Share(_) | Change::WentBack(_) | Change::Evidence => Ok(rows::change(&divided.name, &versions)),
         };
         // What is only counted may be lost with the machine, and not with the process.
@@ -364,6 +386,7 @@ impl Rollouts {
         if let Err(error) = self.store.write(batch, durability).await {
             if let Change::WentBack(reason) = change {
                 divided.note_unwritten(Some(OpenDecision::back(&versions, reason)));
+                self.announce(&divided.name);
             }
             return Err(error.into());
         }
@@ -372,7 +395,7 @@ impl Rollouts {
         tell(divided, change);
         // Nothing is done on evidence alone, and much of it would leave no time for what is.
         if change != Change::Evidence {
-            self.changed.notify_one();
+            self.announce(&divided.name);
         }
         Ok(())
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use althing_execution::definition::Pins;
-use althing_execution::{AgentState, Host, answered};
+use althing_execution::{AgentState, Host, TurnCounts, answered, turn_counts};
 use althing_protocol::contract::Class;
 use althing_protocol::{AgentRef, Digest};
 use althing_store::{Batch, Durability};
 use althing_td::{AgentFile, RightsChanges};
+use althing_verification::machine::evidence::Tally;
 use althing_verification::machine::rollout::{OrderError, Phase, Plan, Rollout, Unit, Versions};
 use tokio::time::timeout;
 
@@ -182,6 +183,7 @@ async fn begin_beside(
     let (has_shadow, has_cases, first_token_ms) = (plan.shadow, plan.has_cases, first_token_ms(&before.file));
     let salt = Some(u64::from_be_bytes(node.entropy().bytes()));
     let plan = Plan { steps: plan.steps, by, shadow: has_shadow, first_token_ms, salt, ..Plan::of(to) };
+    let plan = plan.with_record(failures_of(node, &before.file)?);
     versions.begin(plan, node.clock().now_ms()).map_err(RolloutError::from)?;
     names.insert(from, before.file.version.as_str().into());
     names.insert(to, added.file.version.as_str().into());
@@ -234,7 +236,7 @@ fn versions_here(node: &Node, stable: &StoredAgent) -> Result<Vec<String>, NodeE
     Ok(kept.chain(running.iter().map(|running| running.version.to_string())).collect())
 }
 
-async fn digest_of(node: &Node, added: &StoredAgent) -> Result<Digest, NodeError> {
+pub(super) async fn digest_of(node: &Node, added: &StoredAgent) -> Result<Digest, NodeError> {
     let (file, folder, model) = (added.file.clone(), added.folder.clone(), added.model.clone());
     Ok(run_blocking(node.kernel(), move || version::digest_of(&file, &folder, model.as_ref())).await??)
 }
@@ -267,6 +269,13 @@ fn first_token_ms(file: &AgentFile) -> Option<u64> {
         Some(Class::Srt(srt)) => Some(srt.ttft_ms),
         _ => None,
     }
+}
+
+/// Turns of the version that everybody has, since it was started, and how many of them failed; none of a control loop, of which jobs
+/// are counted.
+fn failures_of(node: &Node, file: &AgentFile) -> Result<Tally, NodeError> {
+    let turns = turn_counts(&node.host, &publish::agent_ref(&node.owner(), file)?).filter(|_| !is_hard(file));
+    Ok(turns.map_or(Tally::default(), |TurnCounts { all, failed }| Tally { calls: all, bad: failed }))
 }
 
 /// Starts a version beside the others, with the tools that are noted of it or else those of now, and waits for its program. Gives
@@ -315,6 +324,7 @@ pub async fn promote(node: &Node, agent: &str) -> Result<(), NodeError> {
         batch.append(node.rollouts.records().rows(&turnover)?);
         node.store.write(batch, Durability::Synced).await?;
         divided.set(versions);
+        node.rollouts.announce(agent);
     }
     settle(node, &divided, false).await
 }
@@ -365,18 +375,22 @@ async fn settle(node: &Node, divided: &AgentRollout, retires: bool) -> Result<()
         if running.first() != Some(&stable) && running.contains(&stable) {
             node.host.prefer(&stable);
             node.hosting.prefer(&stable);
-            show(node, &divided.name).await?;
+            divided.note_unshown();
         }
     }
+    let shown = divided.show_once(show(node, &divided.name)).await;
     if retires {
         if let Err(error) = node.rollouts.write_again(divided).await {
             tracing::error!(agent = divided.name, %error, "what was decided of its versions is not on disk yet");
         }
         loops::weigh(node, divided).await;
         start_others(node.agents.versions(), &node.rollouts, &divided.name).await;
-        retire(node, divided).await?;
+        // As long as something is to be shown, its versions are known here.
+        if shown.is_ok() {
+            retire(node, divided).await?;
+        }
     }
-    Ok(())
+    shown
 }
 
 /// Signs the description of a version that took the place of another one, and shows it to peers: they take none that is older

@@ -24,9 +24,11 @@ pub enum RolloutPhase {
         /// Whether it was the owner.
         by_owner: bool,
     },
-    /// It went back by itself, and why.
+    /// The new version has all calls, as on the owner's node of that DID.
+    PromotedElsewhere(String),
+    /// It went back, by itself or as on another node of the owner, and why.
     WentBack(String),
-    /// The owner ended it.
+    /// The owner ended it, or what it was compared with went back.
     Aborted,
 }
 
@@ -140,6 +142,7 @@ fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: Vers
     let phase = match rollout.phase() {
         Phase::Running => RolloutPhase::Running,
         Phase::Promoted { by_owner } => RolloutPhase::Promoted { by_owner },
+        Phase::PromotedElsewhere { node } => RolloutPhase::PromotedElsewhere(node.did()),
         Phase::WentBack(reason) => RolloutPhase::WentBack(reason.words()),
         Phase::Aborted => RolloutPhase::Aborted,
     };
@@ -193,7 +196,7 @@ fn shadow(rollout: &Rollout) -> ShadowReport {
 fn new_share(rollout: &Rollout) -> u8 {
     match rollout.phase() {
         Phase::Running => rollout.share_percent(),
-        Phase::Promoted { .. } => 100,
+        Phase::Promoted { .. } | Phase::PromotedElsewhere { .. } => 100,
         Phase::WentBack(_) | Phase::Aborted => 0,
     }
 }

@@ -9,6 +9,7 @@ use althing_protocol::{Digest, digest, digest_of_hex, hex};
 use althing_store::{Batch, Durability, Family, Range, Store};
 use althing_verification::machine::rollout::{Versions, decode_row, encode_row};
 
+use super::conversation_room::ConversationCount;
 use super::divided::AgentRollout;
 use super::error::RolloutError;
 use super::origin::Origin;
@@ -32,10 +33,14 @@ type RolloutRow = (String, Result<Option<AgentRollout>, NodeError>);
 
 /// The agents of which something was decided; those whose calls are not divided any more without anything.
 pub(super) fn all(store: &dyn Store) -> Result<Vec<RolloutRow>, NodeError> {
+    Ok(names(store)?.into_iter().map(|name| (name.clone(), divided(store, &name))).collect())
+}
+
+/// The names of the agents of which something was decided.
+pub(super) fn names(store: &dyn Store) -> Result<Vec<String>, NodeError> {
     let rows = store.keys(ROLLOUTS, Range::all(AGENTS_MAX * (OTHERS_MAX + 1)))?;
     let names = rows.into_iter().filter_map(|key| String::from_utf8(key).ok());
-    let names = names.filter(|name| !name.contains(MARK));
-    Ok(names.map(|name| (name.clone(), divided(store, &name))).collect())
+    Ok(names.filter(|name| !name.contains(MARK)).collect())
 }
 
 fn divided(store: &dyn Store, name: &str) -> Result<Option<AgentRollout>, NodeError> {
@@ -100,6 +105,12 @@ pub(super) fn change(name: &str, versions: &Versions) -> Batch {
     batch
 }
 
+/// Writes what was decided, and that another version took the place of the stable one, if that is not written yet.
+pub(super) fn decision(store: &dyn Store, name: &str, versions: &Versions) -> Result<Batch, NodeError> {
+    let is_stable = decided(store, name)?.is_none_or(|before| before.stable() == versions.stable());
+    if is_stable { Ok(change(name, versions)) } else { promotion(store, name, versions) }
+}
+
 /// Writes a version beside the stable one.
 pub(super) fn put_other(batch: &mut Batch, version: Digest, added: &StoredAgent) -> Result<(), NodeError> {
     batch.put(ROLLOUTS, other_key(&added.file.name, version), serde_json::to_vec(added)?);
@@ -154,22 +165,42 @@ pub(super) fn begin(conversation: &[u8], origin: &Origin) -> Batch {
     batch
 }
 
-/// Of how many conversations it is noted when they began, as far as to `most`.
-pub(super) fn conversations(store: &dyn Store, most: usize) -> Result<usize, NodeError> {
-    Ok(store.keys(ROLLOUT_CONVERSATIONS, Range::all(most))?.len())
+/// Of how many conversations of each agent it is noted how they began.
+pub(super) fn conversations(store: &dyn Store) -> Result<BTreeMap<String, ConversationCount>, NodeError> {
+    let mut counts = BTreeMap::<String, ConversationCount>::new();
+    let mut range = Range::all(PAGE);
+    loop {
+        let rows = store.scan(ROLLOUT_CONVERSATIONS, range)?;
+        for (key, row) in &rows {
+            let name = key.split(|byte| *byte == b'/').next().unwrap_or_default();
+            counts.entry(String::from_utf8_lossy(name).into_owned()).or_default().add(is_of_stranger(row));
+        }
+        match rows.into_iter().next_back() {
+            Some((last, _)) => range = Range::all(PAGE).after(last),
+            None => return Ok(counts),
+        }
+    }
+}
+
+fn is_of_stranger(row: &[u8]) -> bool {
+    Origin::of_row(row).is_some_and(|origin| origin.is_stranger)
 }
 
 /// Deletes what is noted of the conversations of an agent; gives how many there were.
-pub(super) async fn delete_conversations(store: &dyn Store, name: &str, most: usize) -> Result<usize, NodeError> {
-    let mut deleted = 0;
-    while deleted < most {
-        let keys = store.keys(ROLLOUT_CONVERSATIONS, Range::prefix(format!("{name}{MARK}"), PAGE))?;
-        if keys.is_empty() {
+pub(super) async fn delete_conversations(
+    store: &dyn Store,
+    name: &str,
+    most: usize,
+) -> Result<ConversationCount, NodeError> {
+    let mut deleted = ConversationCount::default();
+    while deleted.all < most {
+        let rows = store.scan(ROLLOUT_CONVERSATIONS, Range::prefix(format!("{name}{MARK}"), PAGE))?;
+        if rows.is_empty() {
             break;
         }
         let mut batch = Batch::new();
-        deleted += keys.len();
-        for key in keys {
+        for (key, row) in rows {
+            deleted.add(is_of_stranger(&row));
             batch.delete(ROLLOUT_CONVERSATIONS, key);
         }
         store.write(batch, Durability::Buffered).await?;

@@ -1,6 +1,7 @@
 mod conversations;
 mod crashes;
 mod full_disk;
+mod news;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -35,7 +35,7 @@ impl Rollouts {
     pub(super) async fn write_again(&self, divided: &AgentRollout) -> Result<(), NodeError> {
         let _deciding = divided.deciding.lock().await;
         let Some(decision) = divided.unwritten() else { return Ok(()) };
-        let mut batch = rows::change(&divided.name, &divided.versions());
+        let mut batch = rows::decision(self.store(), &divided.name, &divided.versions())?;
         // What is better not used is not used, also where nothing can be recorded.
         batch.append(self.records().rows_in_any_case(&turnover(&decision, divided)));
         self.store().write(batch, Durability::Synced).await?;

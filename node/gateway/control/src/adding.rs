@@ -46,6 +46,7 @@ pub async fn add(
 ) -> Answer<AgentAddition> {
     let AddRequest { file, folder, sources, reservation, agreed } = request;
     let sources = requester.paths(&sources)?;
+    let before = node.agents.noted(&file.name, &sources)?;
     let host = node.clone();
     let adding = detached(async move {
         let mut place = Place::of(&host, &requester, &folder)?;
@@ -61,7 +62,7 @@ pub async fn add(
     if let Some(ended) = agents::ended(&node, id.name()) {
         // Whoever mends it adds it again.
         let (_, folder) = node.agents.file(id.name())?;
-        node.agents.remove(id.name()).await?;
+        node.agents.take_back(id.name(), before).await?;
         forget_upload(&node, &folder);
         return Err(ended);
     }

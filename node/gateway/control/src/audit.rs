@@ -13,7 +13,7 @@ use althing_operations::governance::{
 };
 use althing_protocol::audit::{AuditLeaf, AuditStage, AuditVerdict, prune_text};
 use althing_protocol::tlog::Checkpoint;
-use althing_protocol::{AgentId, Digest, IdentityError, digest, hex};
+use althing_protocol::{AgentId, Digest, IdentityError, PublisherId, digest, hex};
 use axum::Json;
 use axum::extract::{Path, State};
 
@@ -57,7 +57,7 @@ impl From<EraseError> for ApiError {
 /// `GET /audit`
 pub async fn list(State(node): State<Arc<Operations>>, Parameters(query): Parameters<AuditQuery>) -> Answer<AuditList> {
     let limit = query.limit.unwrap_or(LIMIT).clamp(1, AUDIT_LIMIT_MAX);
-    let filter = filter(query)?;
+    let filter = filter(query, node.identity.owner().id())?;
     detached(async move {
         let audit = node.governance.audit();
         let page = audit.query(&filter, limit).await?;
@@ -181,9 +181,11 @@ fn owner(node: &Operations, by: &Actor) -> Result<String, ApiError> {
     }
 }
 
-fn filter(query: AuditQuery) -> Result<AuditFilter, ApiError> {
+/// What narrows the list. A name without a publisher is an agent's of the owner, also of one that is gone.
+fn filter(query: AuditQuery, owner: PublisherId) -> Result<AuditFilter, ApiError> {
     let AuditQuery { agent, action, person, stage, from, until, limit: _ } = query;
-    let agent = agent.map(|agent| agent.parse::<AgentId>()).transpose();
+    let read = |agent: String| agent.parse::<AgentId>().or_else(|wrong| AgentId::new(owner, &agent).map_err(|_| wrong));
+    let agent = agent.map(read).transpose();
     let stage =
         stage.map(|word| AuditStage::ALL.into_iter().find(|stage| stage.word() == word).ok_or(word)).transpose();
     Ok(AuditFilter {
@@ -250,13 +252,19 @@ mod tests {
     #[test]
     fn what_narrows_a_list_is_read_word_by_word() {
         let query = AuditQuery { stage: Some("intent".to_owned()), from: Some(3), ..AuditQuery::default() };
-        let read = filter(query).expect("it is known");
+        let of = PublisherId::from_digest([1; 32]);
+        let read = filter(query, of).expect("it is known");
         assert_eq!((read.stage, read.from_ms), (Some(AuditStage::Intent), Some(3)));
         for wrong in [
             AuditQuery { stage: Some("dance".to_owned()), ..AuditQuery::default() },
-            AuditQuery { agent: Some("clerk".to_owned()), ..AuditQuery::default() },
+            AuditQuery { agent: Some("the clerk".to_owned()), ..AuditQuery::default() },
         ] {
-            assert_eq!(filter(wrong).expect_err("nobody knows it").0.kind, Kind::Invalid);
+            assert_eq!(filter(wrong, of).expect_err("nobody knows it").0.kind, Kind::Invalid);
+        }
+        let clerk = AgentId::new(of, "clerk").expect("a name");
+        for named in ["clerk".to_owned(), clerk.to_string()] {
+            let query = AuditQuery { agent: Some(named), ..AuditQuery::default() };
+            assert_eq!(filter(query, of).expect("it is known").agent, Some(clerk.clone()));
         }
     }
 

@@ -11,7 +11,7 @@ use althing_calls::Principal;
 use althing_operations::Operations;
 use althing_operations::governance::{
     Actor, AnswerError, AskState, ConsentError, DeliveryTrouble, PendingAsk, PendingGap, PendingRelease, PendingStep,
-    PendingWork, PersonSignature, SignedAnswer, StandingTerms, StandingYes, Want, pending,
+    PendingWork, PersonSignature, SignedAnswer, StandingTerms, StandingYes, Want, asked_besides, pending,
 };
 use althing_protocol::hex;
 use axum::Json;
@@ -80,7 +80,8 @@ async fn take(node: Arc<Operations>, ask: String, request: AnswerRequest, by: Ac
         AskState::Approved | AskState::Used => AnswerState::Approved,
         AskState::Denied(_) => AnswerState::Denied,
     };
-    Ok(AnswerReply { id: ask, state })
+    let waits = asked_besides(&node.governance, &ask).into_iter().map(call).collect();
+    Ok(AnswerReply { id: ask, state, waits })
 }
 
 /// What a user of the gateway is asked, with the texts that are signed to answer it.
@@ -110,7 +111,9 @@ pub async fn person_answer(
     let name = person(&node, user)?;
     let until_ms = asked(&node, &name, ask)?.expires_ms;
     let signed = request.signature.clone().map(|signature| SignedAnswer { signature, until_ms });
-    detached(take(node, ask.to_owned(), request, Actor::Person { name, signed })).await
+    let reply = detached(take(node, ask.to_owned(), request, Actor::Person { name, signed })).await?;
+    // What others are asked is shown to those alone who are asked it.
+    Ok(AnswerReply { waits: Vec::new(), ..reply })
 }
 
 /// Who a user of the gateway is.

@@ -10,8 +10,8 @@ use althing_api::{
 use althing_node::NodeError;
 use althing_operations::Operations;
 use althing_operations::governance::{
-    ChangeError, DecisionRecord, Explanation, Finding, Outcome, PolicyDiff, PolicyStatus, TrialError, Turnabout,
-    Verdict, demand_words, explain_policy, rights, test_policy,
+    ChangeError, DecisionRecord, Explanation, Finding, LabelOutlook, Outcome, PolicyDiff, PolicyStatus, TrialError,
+    Turnabout, Verdict, demand_words, explain_labels, explain_policy, near_name, rights, test_policy, unload_policy,
 };
 use althing_protocol::{AgentId, Label, hex};
 use axum::Json;
@@ -30,6 +30,7 @@ impl From<ChangeError> for ApiError {
         let kind = match &error {
             ChangeError::Policies(_) | ChangeError::World(_) | ChangeError::People(_) => Kind::Invalid,
             ChangeError::NotOwner(_) | ChangeError::Profile { .. } => Kind::Refused,
+            ChangeError::NoPolicies => Kind::Conflict,
             ChangeError::File { .. } | ChangeError::Audit(_) | ChangeError::Write(_) | ChangeError::Decisions(_) => {
                 Kind::Failed
             }
@@ -71,6 +72,29 @@ pub async fn load(
         Ok(Json(report(status, nodes)))
     })
     .await
+}
+
+/// `DELETE /policy`
+pub async fn unload(State(node): State<Arc<Operations>>, Requester(principal): Requester) -> Answer<PolicyReport> {
+    let by = actor(&node, &principal)?;
+    detached(async move {
+        let status = node.orders.put_in_force(unload_policy(&node.governance, by)).await?;
+        let nodes = nodes(&node).await;
+        let mut report = report(status, nodes);
+        report.findings.extend(kept(&report.nodes));
+        Ok(Json(report))
+    })
+    .await
+}
+
+/// No order says that a set is taken out: whoever has one keeps it.
+fn kept(nodes: &[PolicyNode]) -> Option<PolicyFinding> {
+    let keeps = nodes.iter().filter(|node| node.digest.is_some()).count();
+    let told = |what: String| {
+        let remedy = "take the policies out on each of them".to_owned();
+        PolicyFinding { line: None, column: None, policy: None, what, remedy }
+    };
+    (keeps > 0).then(|| told(format!("{keeps} of this owner's other nodes that are connected keep their policies")))
 }
 
 fn untold(error: &NodeError) -> Finding {
@@ -121,14 +145,23 @@ pub async fn explain(
     Body(question): Body<PolicyQuestion>,
 ) -> Answer<PolicyExplanation> {
     let PolicyQuestion { principal, action, resource, context } = question;
-    let principal = of_owner(&node, principal);
+    let (principal, resource) = (of_owner(&node, principal), of_owner(&node, resource));
+    let near: Vec<String> =
+        [&principal, &resource].into_iter().filter_map(|name| near_name(&node.governance, name)).collect();
     let texts = [("principal", principal), ("action", action), ("resource", resource)];
     let mut members: Map<String, Value> =
         texts.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
     if !context.is_null() {
         members.insert("context".to_owned(), context);
     }
-    Ok(Json(explanation(explain_policy(&node.governance, members)?)))
+    let mut explained = match explain_policy(&node.governance, members.clone()) {
+        Err(TrialError::None) => by_labels(explain_labels(&node.governance, members)?),
+        explained => with_labels(explanation(explained?), explain_labels(&node.governance, members)?),
+    };
+    if !near.is_empty() {
+        explained.rule += &format!(" Did you mean {}?", near.join(", "));
+    }
+    Ok(Json(explained))
 }
 
 /// An agent that is named without its owner is one of this node's owner.
@@ -225,7 +258,41 @@ fn explanation(explained: Explanation) -> PolicyExplanation {
         text: reason.text,
         demands: reason.demands.iter().map(ToString::to_string).collect(),
     });
-    PolicyExplanation { verdict: verdict(&decided), rule: rule.to_owned(), reasons: reasons.collect() }
+    PolicyExplanation { verdict: verdict(&decided), rule: rule.to_owned(), reasons: reasons.collect(), labels: None }
+}
+
+/// What follows where policies are in force, so that labels decide too: the stricter of both.
+fn with_labels(explained: PolicyExplanation, LabelOutlook { words, answer }: LabelOutlook) -> PolicyExplanation {
+    let strictness = |answer: &str| ["permit", "ask", "deny"].iter().position(|word| *word == answer);
+    if answer == "permit" {
+        return explained;
+    }
+    let mut told = PolicyExplanation { labels: words, ..explained };
+    if strictness(answer) > strictness(&told.verdict.answer) {
+        told.rule =
+            format!("Labels decide too where policies are in force, and are stricter here. Of these: {}", told.rule);
+        told.verdict.answer = answer.to_owned();
+        told.verdict.demands.clear();
+    }
+    if told.verdict.answer == "ask" {
+        told.verdict.demands.push("consent".to_owned());
+        told.verdict.demands.dedup();
+    }
+    told
+}
+
+/// What is answered where no policies are in force: what labels decide, or would.
+fn by_labels(LabelOutlook { words, answer }: LabelOutlook) -> PolicyExplanation {
+    let rule = match (&words, answer) {
+        (None, _) => {
+            "no policies are in force: contracts and the profiles of tools decide alone, and labels say nothing of it"
+        }
+        (Some(_), "permit") => "no policies are in force: contracts and the profiles of tools decide alone",
+        (Some(_), _) => "no policies are in force: labels decide about it, besides the contract",
+    };
+    let (demands, policies, errors) = (Vec::new(), Vec::new(), Vec::new());
+    let verdict = PolicyVerdict { answer: answer.to_owned(), demands, policies, errors };
+    PolicyExplanation { verdict, rule: rule.to_owned(), reasons: Vec::new(), labels: words }
 }
 
 fn difference(turned: Turnabout) -> PolicyDifference {
@@ -268,6 +335,60 @@ mod tests {
         let some = PolicyStatus { digest: Some("0a".to_owned()), loaded_ms: 7, is_broken: false, ..broken };
         let told = report(some, Vec::new());
         assert_eq!((told.broken, told.loaded_ms), (false, Some(7)));
+    }
+
+    #[test]
+    fn where_no_policies_are_in_force_what_labels_would_say_is_told_beside_what_is_done() {
+        let of = |words: Option<&str>, answer| by_labels(LabelOutlook { words: words.map(str::to_owned), answer });
+        let told = of(Some("deny: no"), "permit");
+        assert_eq!((told.verdict.answer.as_str(), told.labels.as_deref()), ("permit", Some("deny: no")));
+        let decided = of(Some("deny: no"), "deny");
+        assert!(decided.verdict.answer == "deny" && decided.rule.contains("labels decide about it"), "{decided:?}");
+        let unknown = of(None, "permit");
+        assert!(unknown.labels.is_none() && unknown.rule.ends_with("labels say nothing of it"), "{unknown:?}");
+        for one in [told, decided, unknown] {
+            assert!(one.rule.starts_with("no policies are in force"), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn where_policies_are_in_force_the_stricter_of_these_and_of_labels_is_told() {
+        let of = |policies: &str, labels: Option<&str>, answer| {
+            let verdict = PolicyVerdict {
+                answer: policies.to_owned(),
+                demands: if policies == "ask" { vec!["consent (it costs money)".to_owned()] } else { Vec::new() },
+                policies: vec!["pay".to_owned()],
+                errors: Vec::new(),
+            };
+            let explained =
+                PolicyExplanation { verdict, rule: "A permit applies.".to_owned(), reasons: Vec::new(), labels: None };
+            with_labels(explained, LabelOutlook { words: labels.map(str::to_owned), answer })
+        };
+        for policies in ["permit", "ask"] {
+            let told = of(policies, Some("deny: the data are internal"), "deny");
+            assert_eq!((told.verdict.answer.as_str(), told.verdict.demands.len()), ("deny", 0), "{told:?}");
+            assert_eq!(told.labels.as_deref(), Some("deny: the data are internal"));
+            assert!(told.rule.starts_with("Labels decide") && told.rule.ends_with("A permit applies."), "{told:?}");
+        }
+        let told = of("ask", Some("ask: it has an effect"), "ask");
+        assert_eq!((told.verdict.answer.as_str(), told.verdict.demands.len()), ("ask", 2), "{told:?}");
+        assert!(told.rule == "A permit applies." && told.labels.is_some(), "{told:?}");
+        let told = of("deny", Some("ask: it has an effect"), "ask");
+        assert!(told.verdict.answer == "deny" && told.verdict.demands.is_empty(), "{told:?}");
+        let told = of("permit", Some("permit"), "permit");
+        assert!(told.verdict.answer == "permit" && told.labels.is_none(), "{told:?}");
+    }
+
+    #[test]
+    fn whoever_takes_policies_out_hears_which_nodes_keep_theirs() {
+        let node = |digest: Option<&str>| PolicyNode {
+            node: "did:key:z6Mk".to_owned(),
+            digest: digest.map(str::to_owned),
+            why: None,
+        };
+        assert!(kept(&[node(None)]).is_none());
+        let told = kept(&[node(None), node(Some("0a"))]).expect("one keeps it");
+        assert!(told.what.starts_with("1 of this owner's other nodes"), "{told:?}");
     }
 
     #[test]

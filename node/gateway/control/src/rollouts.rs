@@ -113,6 +113,9 @@ fn status(agent: String, report: RolloutReport, release: Option<String>) -> Roll
         RolloutPhase::Running => (RolloutState::Running, None),
         RolloutPhase::Promoted { by_owner: false } => (RolloutState::Promoted, None),
         RolloutPhase::Promoted { by_owner: true } => (RolloutState::PromotedByOwner, None),
+        RolloutPhase::PromotedElsewhere(node) => {
+            (RolloutState::PromotedElsewhere, Some(format!("it was promoted on {node}")))
+        }
         RolloutPhase::WentBack(reason) => (RolloutState::WentBack, Some(reason)),
         RolloutPhase::Aborted => (RolloutState::Aborted, None),
     };

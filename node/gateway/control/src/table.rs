@@ -407,6 +407,10 @@ fn of_policies(routes: Routes) -> Routes {
             policies::load,
         )
         .route(
+            Route::delete("/policy", "Takes the policies out, so that contracts decide alone").reply::<PolicyReport>(),
+            policies::unload,
+        )
+        .route(
             Route::post::<PolicyText>("/policy/lint", "Checks policies, and puts none in force")
                 .reply::<PolicyFindings>(),
             policies::lint,

@@ -4,7 +4,7 @@ use http::uri::PathAndQuery;
 use http::{Method, Request};
 use hyper::body::Incoming;
 
-use crate::admission::admitted;
+use crate::admission::{admitted, word};
 use crate::answers::{self, Answer};
 use crate::egress::Egress;
 use crate::forward::forward;
@@ -21,8 +21,8 @@ pub(crate) async fn answer(egress: &Egress, target: &Target, request: Request<In
     let exchange = Exchange::begin(&egress.told, &*egress.traces, target.host(), target.port());
     match target.url(asked) {
         Ok(url) => {
-            let method = request.method().clone();
-            match admitted(&*egress.admission, exchange, Some(method.as_str())).await {
+            let method = word(request.method());
+            match admitted(&*egress.admission, exchange, (Some(method), None)).await {
                 Ok(exchange) => forward(egress, exchange, request, url, Some(target)).await,
                 Err(denied) => *denied,
             }

@@ -44,8 +44,8 @@ pub(crate) async fn answer(
     let Ok(url) = Url::parse(&request.uri().to_string()) else { return answers::proxy() };
     let host = url.host_str().and_then(|host| spelling(host).ok());
     let (Some(host), Some(port)) = (host, url.port_or_known_default()) else { return answers::proxy() };
-    let method = request.method().clone();
-    match admitted(egress, rules, (host.as_str(), port), Some(method.as_str())).await {
+    let method = admission::word(request.method());
+    match admitted(egress, rules, (host.as_str(), port), Some(method)).await {
         Ok(exchange) => forward(egress, exchange, request, url, None).await,
         Err(denied) => *denied,
     }
@@ -85,7 +85,9 @@ async fn admitted(
 ) -> Result<Exchange, Box<Answer>> {
     let exchange = Exchange::begin(&egress.told, &*egress.traces, host, port);
     match rules.allows(host, port) {
-        Verdict::Allowed => admission::admitted(&*egress.admission, exchange, method).await,
+        Verdict::Allowed { pattern } => {
+            admission::admitted(&*egress.admission, exchange, (method, pattern.as_deref())).await
+        }
         Verdict::Denied { write } => {
             exchange.denied(&write);
             Err(Box::new(answers::denied(host, port, &write)))

@@ -2,7 +2,7 @@
 //! the limits of processes, and the scheduler's classes.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,8 @@ const GROUPS_MAX: usize = 4_096;
 const SESSION: &str = "/proc/self/autogroup";
 /// The lowest share.
 const NICE_MAX: &str = "19";
+/// Whoever writes this to a list of processes or threads is put into it, whatever its number is elsewhere.
+const ITSELF: &[u8] = b"0";
 
 /// What bounds one program.
 pub(crate) struct Bounding {
@@ -39,6 +41,9 @@ pub(crate) struct Bounding {
 struct Group {
     folder: PathBuf,
     controllers: BTreeSet<Controller>,
+    /// The list of its threads, where a process of one thread puts itself into it (version 1); else this keeper does, for which the kernel
+    /// stops whatever begins or ends on the machine until it is done (milliseconds).
+    threads: Option<File>,
 }
 
 impl Bounding {
@@ -72,14 +77,29 @@ impl Bounding {
         bounding
     }
 
-    /// Puts the program's first process into the groups.
+    /// Puts this process, which is the program's first one and has one thread, into the groups that it can enter itself: whatever
+    /// its files are by now.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn enter(&self) -> Result<(), Failure> {
+        let mut threads = self.groups.iter().filter_map(|group| group.threads.as_ref());
+        threads.try_for_each(|mut threads| threads.write_all(ITSELF)).map_err(|why| unplaced(&why))
+    }
+
+    /// Whether there are others, into which this keeper puts that process.
+    pub fn is_by_keeper(&self) -> bool {
+        self.groups.iter().any(|group| group.threads.is_none())
+    }
+
+    /// Puts the program's first process into those.
     ///
     /// # Errors
     /// Why it cannot be.
     pub fn place(&self, first: Pid) -> Result<(), Failure> {
+        let mut others = self.groups.iter().filter(|group| group.threads.is_none());
         let placed = |group: &Group| put(&group.folder.join("cgroup.procs"), &first.to_string());
-        let each = self.groups.iter().try_for_each(placed);
-        each.map_err(|why| Failure::of("put it into its control group", why))
+        others.try_for_each(placed).map_err(|why| unplaced(&why))
     }
 
     /// Goes on without groups.
@@ -133,7 +153,8 @@ impl Group {
         remove_left(at);
         let folder = at.join(name(getpid().as_raw()));
         fs::create_dir(&folder)?;
-        let mut group = Group { folder, controllers };
+        let threads = (!is_second).then(|| OpenOptions::new().write(true).open(folder.join("tasks")).ok()).flatten();
+        let mut group = Group { folder, controllers, threads };
         for setting in settings(is_second, limits) {
             if !group.controllers.contains(&setting.controller) {
                 continue;
@@ -238,13 +259,17 @@ fn remove_left(at: &Path) {
         let keeper = Pid::from_raw(keeper);
         // Of this id, it is that of an earlier keeper.
         if keeper == getpid() || kill(keeper, None::<Signal>) == Err(Errno::ESRCH) {
-            let left = Group { folder: entry.path(), controllers: BTreeSet::new() };
+            let left = Group { folder: entry.path(), controllers: BTreeSet::new(), threads: None };
             // The keeper of what this process cannot see (0) may live where it cannot see it either.
             if !members(&left.folder).contains(&0) {
                 left.kill();
             }
         }
     }
+}
+
+fn unplaced(why: &io::Error) -> Failure {
+    Failure::of("put it into its control group", why)
 }
 
 /// The processes of a group.
@@ -334,7 +359,7 @@ mod tests {
         let found = without.bounds(&Limits { idle: true, ..Limits::default() }, Level::Namespaces);
         assert_eq!((found.processor, found.memory, found.processes), (Bound::Limits, Bound::Unasked, Bound::Unasked));
         let folder = tempfile::tempdir().expect("a folder");
-        let group = Group { folder: folder.path().join("made"), controllers: Controller::ALL.into() };
+        let group = Group { folder: folder.path().join("made"), controllers: Controller::ALL.into(), threads: None };
         let with = Bounding { groups: vec![group], why: String::new() };
         let found = with.bounds(&limits, Level::None);
         assert_eq!([found.processor, found.memory, found.processes], [Bound::Group; 3]);

@@ -33,6 +33,29 @@ pub struct Job {
     pub enclosure: Option<Enclosure>,
 }
 
+impl Job {
+    /// At what its program listens.
+    #[must_use]
+    pub fn listener(&self) -> Listener {
+        match self.bridge {
+            Some(_) => Listener::Own,
+            None if self.descriptors.contains(&Descriptor::Socket) => Listener::Handed,
+            None => Listener::None,
+        }
+    }
+}
+
+/// At what a program listens for whoever connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    /// At nothing.
+    None,
+    /// At [`Descriptor::Socket`], which listens already.
+    Handed,
+    /// At a port, [`Job::bridge`], by a socket that it makes itself.
+    Own,
+}
+
 /// What a descriptor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -136,6 +159,8 @@ pub struct Enclosure {
     /// Why what is hidden may show by other paths, which it reaches where it has them by their paths alone; as a person reads it, and told
     /// with why no level is stronger. None: it does not.
     pub unhidden: Option<String>,
+    /// Why it is not started without a network of its own, as a person reads it. None: it is.
+    pub apart: Option<String>,
 }
 
 /// An account of a program's own: what the node's account keeps for itself is kept from the program.
@@ -183,8 +208,8 @@ pub enum Told {
     Started {
         /// How it is enclosed.
         level: Level,
-        /// Why no level is stronger, and what it may reach nevertheless ([`Enclosure::unhidden`]), as a person reads it; empty where it
-        /// is the strongest.
+        /// Why no level is stronger, and what it leaves open nevertheless ([`Enclosure::unhidden`], ports), as a person reads it; empty
+        /// where it is the strongest.
         why: String,
         /// How it is held to its limits.
         bounds: Bounds,

@@ -18,22 +18,24 @@ use nix::sys::prctl::{set_child_subreaper, set_dumpable, set_pdeathsig};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{self, Gid, Pid, Uid, dup2_stdin, getegid, geteuid, getpid, pipe2, setsid};
 
 use crate::account::TemporaryFolder;
 use crate::bounding::Bounding;
 use crate::bridge::lead;
 use crate::channel::{give_listeners, read_job, tell};
+use crate::clock::now;
 use crate::descendants::signal_all;
 use crate::ending::{BY_SIGNAL, end_all, killed, reap};
 use crate::failure::Failure;
-use crate::job::{Bounds, Descriptor, Enclosure, Job, Level, Order, Told};
+use crate::job::{Bounds, Descriptor, Enclosure, Job, Level, Listener, Order, Told};
+use crate::limits::raise_files;
 use crate::linux::calls::reach;
 use crate::linux::namespaces::{NAMESPACES, enter};
 use crate::linux::sys;
+use crate::machine::gaps::LISTENS;
 use crate::naming::{Handover, Naming};
-use crate::program::{Obstacle, become_program, ends_with, granted};
+use crate::program::{Obstacle, Terms, become_program, ends_with, granted};
 use crate::start::{NAME, begin_with_keeping};
 
 /// The descriptor of the bridge in the first process of namespaces, which has no others but the standard ones.
@@ -69,6 +71,8 @@ struct Keeper {
     signals: SignalFd,
     job: Job,
     descriptors: Vec<OwnedFd>,
+    /// How many files its program has open at once, unless it raises that: the keeper has more itself.
+    files: u64,
 }
 
 /// A program that runs: the process whose end is its own, how it is enclosed, why not more strongly, how it is bounded, what it
@@ -87,11 +91,13 @@ struct Running {
 struct Child<'a> {
     /// Where it tells why there is no program.
     pipe: BorrowedFd<'a>,
-    /// Where it hears that it is in its control groups.
-    placed: BorrowedFd<'a>,
+    /// The control groups that it is to be in.
+    bounding: &'a Bounding,
+    /// Where it hears that it is in those that it does not enter itself; none where there are none.
+    placed: Option<BorrowedFd<'a>>,
     /// Where it hands over the names of its calls.
     calls: BorrowedFd<'a>,
-    bounds: &'a Bounds,
+    terms: Terms<'a>,
 }
 
 /// Why a program is ended, and until when it may end by itself.
@@ -119,7 +125,8 @@ impl Keeper {
         let mask: SigSet = [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
         mask.thread_block()?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Some(Keeper { channel, signals, job, descriptors }))
+        let files = raise_files()?;
+        Ok(Some(Keeper { channel, signals, job, descriptors, files }))
     }
 
     /// Keeps the program until it ended; gives its exit code.
@@ -132,18 +139,19 @@ impl Keeper {
                 return Ok(0);
             }
         };
+        set_dumpable(false)?;
+        // Who does not hear it is gone, which the next look at the channel shows.
+        let Handover { naming, version } = handover;
+        let _ = tell(&self.channel, &Told::Started { level, why, bounds, landlock: version });
+        self.yield_to_others();
         // In namespaces of its own only the first process there reaches the program's loopback.
         if level != Level::Namespaces
             && let Some(bridge) = self.descriptor(Descriptor::Bridge)
         {
             self.bridge(bridge.try_clone()?);
         }
-        set_dumpable(false)?;
         // The program's ends of its pipes are its own: who reads them shall see when it closes them.
         self.descriptors.clear();
-        // Who does not hear it is gone, which the next look at the channel shows.
-        let Handover { naming, version } = handover;
-        let _ = tell(&self.channel, &Told::Started { level, why, bounds, landlock: version });
         let status = self.watch(first, naming, &bounding)?;
         end_all(&bounding);
         if bounding.ran_out() {
@@ -178,6 +186,7 @@ impl Keeper {
             let failure = match attempt {
                 Ok((first, handover, bounds)) => {
                     obstacles.extend(self.unhidden(level));
+                    obstacles.extend(self.listens(level));
                     return Ok(Running { first, level, why: obstacles.join("; "), bounds, handover, temporary });
                 }
                 Err(failure) => failure,
@@ -190,7 +199,11 @@ impl Keeper {
                 }
             }
         }
-        Err(Failure::of("start it", obstacles.join("; ")))
+        let obstacles = obstacles.join("; ");
+        Err(match self.job.enclosure.as_ref().and_then(|enclosure| enclosure.apart.as_ref()) {
+            Some(why) => Failure::of("start it without a network of its own", format!("{why} ({obstacles})")),
+            None => Failure::of("start it", obstacles),
+        })
     }
 
     /// What is not known to be hidden by a level: another account is kept from it wherever it shows.
@@ -199,10 +212,18 @@ impl Keeper {
         enclosure.unhidden.clone()
     }
 
+    /// What a level leaves open of a program that listens at a port by itself.
+    fn listens(&self, level: Level) -> Option<String> {
+        (level == Level::Landlock && self.job.listener() == Listener::Own).then(|| LISTENS.to_owned())
+    }
+
     /// The levels by which its job may be enclosed, the strongest first. An account of its own does not bound its network, so it
-    /// is none where that is required.
+    /// is none where that is required; and the strongest alone gives it a network.
     fn levels(&self) -> Vec<Level> {
         let Some(enclosure) = &self.job.enclosure else { return vec![Level::None] };
+        if enclosure.apart.is_some() {
+            return vec![Level::Namespaces];
+        }
         let account = (enclosure.account.is_some() && !enclosure.required).then_some(Level::Account);
         [Level::Namespaces, Level::Landlock].into_iter().chain(account).chain([Level::None]).collect()
     }
@@ -244,7 +265,7 @@ impl Keeper {
     ) -> Result<(Pid, Handover), Obstacle> {
         let step = |error: Errno| Failure::of("start a process", error.desc());
         let (read, write) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
-        let (placed, go) = pipe2(OFlag::O_CLOEXEC).map_err(step)?;
+        let placing = bounding.is_by_keeper().then(|| pipe2(OFlag::O_CLOEXEC)).transpose().map_err(step)?;
         let (handed, calls) = UnixStream::pair().map_err(|error| Failure::of("start a process", error))?;
         let (keeper, account) = (getpid(), (geteuid(), getegid()));
         let namespaces = if level == Level::Namespaces { NAMESPACES } else { CloneFlags::empty() };
@@ -255,34 +276,35 @@ impl Keeper {
             _ => step(error).into(),
         })?;
         let Some(first) = forked else {
-            // Nobody but the keeper says that it goes on.
-            drop(go);
-            let (pipe, placed, calls) = (write.as_fd(), placed.as_fd(), calls.as_fd());
-            let child = Child { pipe, placed, calls, bounds };
+            // Nobody but the keeper says that it goes on: the other end goes here.
+            let placed = placing.map(|(placed, _)| placed);
+            let terms = Terms { level, bounds, files: self.files, temporary };
+            let (pipe, placed, calls) = (write.as_fd(), placed.as_ref().map(OwnedFd::as_fd), calls.as_fd());
+            let child = Child { pipe, bounding, placed, calls, terms };
             let obstacle = match (level, &self.job.enclosure) {
                 (Level::Namespaces, Some(enclosure)) => self.be_first(enclosure, account, child),
-                (level, _) => match ends_with(keeper).map_err(Obstacle::from).and_then(|()| child.is_placed()) {
-                    Ok(()) => become_program(&self.job, &self.descriptors, level, calls, (bounds, temporary)),
+                _ => match ends_with(keeper).map_err(Obstacle::from).and_then(|()| child.enter_groups()) {
+                    Ok(()) => become_program(&self.job, &self.descriptors, terms, calls),
                     Err(obstacle) => obstacle,
                 },
             };
             let _ = tell(File::from(write), &obstacle);
             sys::leave(1);
         };
-        drop((write, calls, placed));
-        // It makes its surroundings meanwhile: to be moved into a group takes milliseconds.
-        let outcome = bounding.place(first);
-        if outcome.is_ok() {
-            // An error means that it ended, and has told why.
-            let _ = unistd::write(&go, &[1]);
-        }
-        drop(go);
+        drop((write, calls));
+        // It makes its surroundings meanwhile: to be moved into a group takes milliseconds, and so does looking at what is granted.
+        let outcome = placing.map_or(Ok(()), |(_, go)| {
+            let outcome = bounding.place(first);
+            if outcome.is_ok() {
+                // An error means that it ended, and has told why.
+                let _ = unistd::write(&go, &[1]);
+            }
+            outcome
+        });
+        let enclosure = self.job.enclosure.as_ref();
+        let reach = enclosure.and_then(|enclosure| reach(level, &granted(enclosure, level), &enclosure.ports));
         // Nothing comes, and the pipe is closed, when the program is executed.
         let hear = |error: io::Error| Failure::of("hear of it", error);
-        let reach = |version| {
-            let enclosure = self.job.enclosure.as_ref()?;
-            reach(level, version, &granted(enclosure, level), &enclosure.ports)
-        };
         let handover = Naming::meet(read.as_fd(), &handed, level, reach).map_err(hear)?;
         let mut told = String::new();
         File::from(read).read_to_string(&mut told).map_err(hear)?;
@@ -301,6 +323,7 @@ impl Keeper {
             Ok(program) => program,
             Err(obstacle) => return obstacle,
         };
+        self.yield_to_others();
         // Whoever waits at the other ends of these shall see when the program closes them. Nothing here uses one again.
         match self.descriptor(Descriptor::Bridge).filter(|bridge| sys::place(bridge, BRIDGE).is_ok()) {
             None => sys::close_from(BRIDGE),
@@ -337,13 +360,17 @@ impl Keeper {
             let given = listeners.and_then(|listeners| give_listeners(stream.as_fd(), &listeners));
             given.map_err(|error| Obstacle::Enclosure(Failure::of("listen on its loopback", error)))?;
         }
-        child.is_placed()?;
+        child.enter_groups()?;
         match sys::fork(CloneFlags::empty()).map_err(step)? {
             Some(program) => Ok(program),
-            None => {
-                let (calls, bounds) = (child.calls, child.bounds);
-                Err(become_program(&self.job, &self.descriptors, Level::Namespaces, calls, (bounds, None)))
-            }
+            None => Err(become_program(&self.job, &self.descriptors, child.terms, child.calls)),
+        }
+    }
+
+    /// What this process does for a program that leaves the processors to others, it does behind others too.
+    fn yield_to_others(&self) {
+        if self.job.limits.idle {
+            sys::run_idle();
         }
     }
 
@@ -446,17 +473,14 @@ fn is_lacking(error: Errno) -> bool {
 
 impl Child<'_> {
     /// Waits until it is in its control groups: what it starts is then in them too.
-    fn is_placed(&self) -> Result<(), Obstacle> {
-        match unistd::read(self.placed, &mut [0]) {
+    fn enter_groups(&self) -> Result<(), Obstacle> {
+        self.bounding.enter().map_err(Obstacle::Group)?;
+        let Some(placed) = self.placed else { return Ok(()) };
+        match unistd::read(placed, &mut [0]) {
             Ok(1) => Ok(()),
             _ => Err(Obstacle::Group(Failure::of("wait for its control group", "the keeper is gone"))),
         }
     }
-}
-
-/// The monotonic clock.
-fn now() -> nix::Result<Duration> {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! - The program gets the descriptors of its job, and no others.
 //! - When the channel closes, the program ends; when the keeper is killed, the kernel kills the program.
 //! - What it names of a program's calls decides nothing: each call goes on, and the kernel judges it.
+//! - Of a program that is to leave the processors to others, it leaves them to others too.
 //!
 //! **Never knows**: agents, contracts, what a program is for.
 
@@ -16,11 +17,13 @@ mod account;
 mod bounding;
 mod bridge;
 pub mod channel;
+mod clock;
 mod descendants;
 mod ending;
 mod failure;
 pub mod job;
 mod keep;
+mod limits;
 mod linux;
 pub mod machine;
 mod naming;

@@ -8,9 +8,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::channel::{give, take};
+use crate::clock::now;
 use crate::failure::Failure;
 use crate::job::{Level, Told};
 use crate::linux::calls::{self, Calls};
+use crate::machine::budget::Budget;
 use crate::machine::refusals::{Reach, Refusals};
 
 /// In the process that becomes the program, once it is locked, with that version of Landlock: tells the keeper the version, and
@@ -36,18 +38,19 @@ pub(crate) struct Handover {
 pub(crate) struct Naming {
     calls: Calls,
     refusals: Refusals,
+    budget: Budget,
     told: Vec<Told>,
 }
 
 impl Naming {
     /// Waits until the program is executed, or is not: something comes by `pipe`, or it is closed. Takes its calls meanwhile, by
-    /// `handed`, and lets them go on: to be executed is one. `reach` is what it reaches, by the version of Landlock, which comes
-    /// by `handed` too.
+    /// `handed`, and lets them go on: to be executed is one. `reach` is what it reaches without Landlock, whose version comes by
+    /// `handed` too.
     pub(crate) fn meet(
         pipe: BorrowedFd<'_>,
         handed: &UnixStream,
         level: Level,
-        reach: impl Fn(u8) -> Option<Reach>,
+        mut reach: Option<Reach>,
     ) -> io::Result<Handover> {
         let (mut naming, mut version, mut is_handed) = (None::<Naming>, 0, false);
         loop {
@@ -64,7 +67,7 @@ impl Naming {
             let is_handing = !is_handed && !called.is_empty();
             if is_handing {
                 is_handed = true;
-                (version, naming) = Naming::taken(handed, level, &reach)?;
+                (version, naming) = Naming::taken(handed, level, reach.take())?;
             }
             if !executed.is_empty() {
                 return Ok(Handover { naming, version });
@@ -80,20 +83,17 @@ impl Naming {
     }
 
     /// Takes the version of Landlock and the calls that are handed over; none if they are not.
-    fn taken(
-        handed: &UnixStream,
-        level: Level,
-        reach: impl Fn(u8) -> Option<Reach>,
-    ) -> io::Result<(u8, Option<Naming>)> {
+    fn taken(handed: &UnixStream, level: Level, reach: Option<Reach>) -> io::Result<(u8, Option<Naming>)> {
         let mut version = [0];
         let (_, descriptors) = take(handed.as_fd(), &mut version)?;
         let [version] = version;
         let Some(listener) = <[OwnedFd; 1]>::try_from(descriptors).ok().map(|[listener]| listener) else {
             return Ok((version, None));
         };
-        let reach = reach(version).ok_or_else(|| io::Error::other("nothing is known of what it reaches"))?;
-        let calls = Calls::of(listener, level, reach);
-        Ok((version, Some(Naming { calls, refusals: Refusals::default(), told: Vec::new() })))
+        let reach = reach.ok_or_else(|| io::Error::other("nothing is known of what it reaches"))?;
+        let calls = Calls::of(listener, level, reach.by_version(version));
+        let (refusals, budget, told) = (Refusals::default(), Budget::new(now()?), Vec::new());
+        Ok((version, Some(Naming { calls, refusals, budget, told })))
     }
 
     /// Has something for [`Naming::serve`] when it is ready to be read.
@@ -108,7 +108,9 @@ impl Naming {
         if !ready.contains(PollFlags::POLLIN) {
             return false;
         }
-        let Ok(tried) = self.calls.pass(!self.refusals.is_full()) else { return false };
+        // Without the time none is looked at.
+        let is_wanted = !self.refusals.is_full() && now().is_ok_and(|now| self.budget.takes(now));
+        let Ok(tried) = self.calls.pass(is_wanted) else { return false };
         if let Some(tried) = tried.filter(|tried| self.refusals.notes(tried))
             && let Some(refusal) = self.calls.refusal(&tried)
         {

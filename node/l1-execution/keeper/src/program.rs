@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
-use nix::unistd::{Pid, chdir, execve, getpid, getppid};
+use nix::unistd::{AccessFlags, Pid, access, chdir, execve, getpid, getppid};
 
 use serde::{Deserialize, Serialize};
 
 use crate::account;
 use crate::failure::Failure;
-use crate::job::{Bound, Bounds, Descriptor, Enclosure, Job, Level, Limits};
+use crate::job::{Bounds, Descriptor, Enclosure, Job, Level, Listener};
+use crate::limits::limit;
 use crate::linux::{lock, sys};
 use crate::machine::gaps::suffices;
 use crate::machine::grants::Grants;
@@ -31,16 +31,22 @@ const FIRST_SOCKET: RawFd = 3;
 /// Which process a handed socket is meant for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Becomes the program, bounded, and locked in by a level, with its calls handed to its keeper; `temporary` is where it puts
-/// temporary files, if it has an account of its own. Comes back only with what went wrong.
-pub(crate) fn become_program(
-    job: &Job,
-    descriptors: &[OwnedFd],
-    level: Level,
-    keeper: BorrowedFd<'_>,
-    (bounds, temporary): (&Bounds, Option<&Path>),
-) -> Obstacle {
-    match prepare(job, descriptors, (level, bounds, temporary), keeper) {
+/// What holds a program, beside its job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// How it is enclosed.
+    pub level: Level,
+    /// How it is held to its limits.
+    pub bounds: &'a Bounds,
+    /// How many files it has open at once, unless it raises that: as many as what its account starts otherwise.
+    pub files: u64,
+    /// Where it puts temporary files, if it has an account of its own.
+    pub temporary: Option<&'a Path>,
+}
+
+/// Becomes the program, locked in and bounded, with its calls handed to its keeper. Comes back only with what went wrong.
+pub(crate) fn become_program(job: &Job, descriptors: &[OwnedFd], terms: Terms<'_>, keeper: BorrowedFd<'_>) -> Obstacle {
+    match prepare(job, descriptors, terms, keeper) {
         Ok((arguments, variables)) => Obstacle::Program(execute(job, &arguments, &variables)),
         Err(obstacle) => obstacle,
     }
@@ -67,7 +73,7 @@ impl From<Failure> for Obstacle {
 fn prepare(
     job: &Job,
     descriptors: &[OwnedFd],
-    (level, bounds, temporary): (Level, &Bounds, Option<&Path>),
+    Terms { level, bounds, files, temporary }: Terms<'_>,
     keeper: BorrowedFd<'_>,
 ) -> Result<(Vec<CString>, Vec<CString>), Obstacle> {
     let text = |text: &str| CString::new(text).map_err(|error| Failure::of("read its command", error));
@@ -85,34 +91,13 @@ fn prepare(
         change_account(job, descriptors).map_err(Obstacle::Enclosure)?;
     }
     chdir(&job.folder).map_err(|error| Failure::of(format!("enter {}", job.folder.display()), error.desc()))?;
-    limit(&job.limits, bounds)?;
     sys::default_signals();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_err(step("let it have its signals"))?;
     sys::close_at_exec(if is_handed { FIRST_SOCKET + 1 } else { FIRST_SOCKET }).map_err(step("close descriptors"))?;
     enclose(job, level, keeper).map_err(Obstacle::Enclosure)?;
+    // Not before its calls are handed over: who may have few files open may hand none over while others of the account do.
+    limit(&job.limits, bounds, files)?;
     Ok((arguments, variables))
-}
-
-/// Limits this process, what it becomes and what it starts.
-fn limit(limits: &Limits, bounds: &Bounds) -> Result<(), Failure> {
-    let processes = if bounds.processes == Bound::Limits { limits.processes } else { 0 };
-    let all = [
-        (Resource::RLIMIT_DATA, limits.memory_kib.saturating_mul(1_024), "limit its memory"),
-        (Resource::RLIMIT_NOFILE, limits.files.into(), "limit its open files"),
-        (Resource::RLIMIT_FSIZE, limits.file_kib.saturating_mul(1_024), "limit the sizes of its files"),
-        (Resource::RLIMIT_NPROC, processes.into(), "limit its processes"),
-    ];
-    for (resource, most, step) in all {
-        if most > 0 {
-            let lowered =
-                getrlimit(resource).and_then(|(now, ever)| setrlimit(resource, now.min(most), ever.min(most)));
-            lowered.map_err(|error| Failure::of(step, error.desc()))?;
-        }
-    }
-    if limits.idle {
-        sys::run_idle();
-    }
-    Ok(())
 }
 
 /// Takes the program's own account, in place of the node's: before anything is looked for that only the node's may see.
@@ -165,10 +150,12 @@ fn place_of_temporary(job: &Job, level: Level, own: Option<&Path>) -> Option<Str
 /// Encloses this process by a level, as far as the process does that itself. From then on its calls wait for the keeper.
 fn enclose(job: &Job, level: Level, keeper: BorrowedFd<'_>) -> Result<(), Failure> {
     let Some(enclosure) = job.enclosure.as_ref().filter(|_| level != Level::None) else { return Ok(()) };
-    let version = lock(level, &granted(enclosure, level), &enclosure.ports)?;
+    let listener = job.listener();
+    let version = lock((level, listener), &granted(enclosure, level), &enclosure.ports)?;
     if level == Level::Landlock && enclosure.required {
         // The next level is none that holds more: who requires it is told all that is lacking.
-        suffices(version).map_err(|why| Failure::lacking("contain it by Landlock alone", why))?;
+        let suffices = suffices(version, listener == Listener::Own);
+        suffices.map_err(|why| Failure::lacking("contain it by Landlock alone", why))?;
     }
     // What is refused to another account is no matter of an agent's file, by which it could be named.
     if level == Level::Account { Ok(()) } else { hand_over(keeper, version) }
@@ -201,6 +188,10 @@ fn execute(job: &Job, arguments: &[CString], variables: &[CString]) -> Failure {
     let path = job.environment.get("PATH").map_or(PATH_DEFAULT, String::as_str);
     let mut why = Errno::ENOENT;
     for candidate in candidates(&name, path) {
+        // To look costs less than to try, of which the keeper is told.
+        if matches!(access(candidate.as_path(), AccessFlags::F_OK), Err(Errno::ENOENT | Errno::ENOTDIR)) {
+            continue;
+        }
         let Some(program) = candidate.to_str().and_then(|program| CString::new(program).ok()) else { continue };
         let Err(error) = execve(&program, arguments, variables);
         match error {

@@ -7,6 +7,12 @@ use crate::ruling::TurnRest;
 
 /// What is told of a failure in place of what an agent says of it.
 pub const UNWORDED_FAILURE: &str = "it failed; the node's log says why";
+/// The same of an answer that is none.
+const UNWORDED_ANSWER: &str = "something else than A2A; the node's log says why";
+/// The same of an agent that does not run.
+const UNWORDED_STATE: &str = "`ps` on its node says why";
+/// The same of a step that is another one than in the journal of its turn; and of that one.
+const UNWORDED_STEPS: [&str; 2] = ["one that the node's log names", "another one"];
 
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +94,8 @@ impl AgentError {
     }
 
     /// The same without the agent's own words, which no gate judged; and those, for the log. `own_failures`: whether the agent
-    /// itself words its failures.
+    /// itself words its failures. What a program answers that is no A2A, and what a turn calls, is the agent's word in any case. What
+    /// is left is worded by the node, or by gates.
     #[must_use]
     pub fn without_words(self, own_failures: bool) -> (AgentError, Option<String>) {
         let told = || UNWORDED_FAILURE.to_owned();
@@ -98,10 +105,32 @@ impl AgentError {
             }
             AgentError::Crash(why) if own_failures => (AgentError::Crash(told()), Some(why)),
             AgentError::OverBudget(why) if own_failures => (AgentError::OverBudget(told()), Some(why)),
+            // Of a component that is not started again, why is what its code said.
+            AgentError::Down { agent, why } if own_failures => {
+                (AgentError::Down { agent, why: UNWORDED_STATE.to_owned() }, Some(why))
+            }
             AgentError::Refused { code, message, .. } => {
                 (AgentError::Refused { code, message: told(), details: Vec::new() }, Some(message))
             }
-            error => (error, None),
+            AgentError::NotA2a(what) => (AgentError::NotA2a(UNWORDED_ANSWER.to_owned()), Some(what)),
+            AgentError::Journal(JournalError::Diverged { seq, was, came }) => {
+                let words = format!("step {seq} is {came}, and was {was}");
+                let [came, was] = UNWORDED_STEPS.map(str::to_owned);
+                (AgentError::Journal(JournalError::Diverged { seq, was, came }), Some(words))
+            }
+            error @ (AgentError::Failed(_)
+            | AgentError::Rejected(_)
+            | AgentError::Crash(_)
+            | AgentError::OverBudget(_)
+            | AgentError::Down { .. }
+            | AgentError::Busy(_)
+            | AgentError::Exhausted(_)
+            | AgentError::GateRefused(_)
+            | AgentError::Internal(_)
+            | AgentError::Breakdown(_)
+            | AgentError::Journal(_)
+            | AgentError::Parked(_)
+            | AgentError::Cancelled) => (error, None),
         }
     }
 
@@ -137,6 +166,10 @@ mod tests {
 
     use super::*;
 
+    fn diverged(was: &str, came: &str) -> AgentError {
+        AgentError::Journal(JournalError::Diverged { seq: 3, was: was.to_owned(), came: came.to_owned() })
+    }
+
     #[test]
     fn of_a_failure_no_word_of_its_agent_is_left() {
         let refused = AgentError::Refused { code: -32_000, message: "three".to_owned(), details: vec![json!("three")] };
@@ -147,9 +180,16 @@ mod tests {
             (refused.clone(), true, true),
             (refused, false, true),
             (AgentError::GateRefused("the gate says why".to_owned()), true, false),
+            (AgentError::NotA2a("an event with the name \"three\"".to_owned()), true, true),
+            (AgentError::NotA2a("an event with the name \"three\"".to_owned()), false, true),
+            (AgentError::Down { agent: "clerk".to_owned(), why: "it failed at three".to_owned() }, true, true),
+            (AgentError::Crash("wasm trap at three".to_owned()), true, true),
+            (AgentError::OverBudget("memory of three".to_owned()), true, true),
+            (diverged("shop/three", "shop/look"), false, true),
+            (diverged("shop/look", "shop/three"), true, true),
         ] {
             let (left, words) = error.clone().without_words(own_failures);
-            assert_eq!(words.as_deref(), is_worded.then_some("three"), "{error:?}");
+            assert_eq!(words.is_some_and(|words| words.contains("three")), is_worded, "{error:?}");
             assert_eq!(left == error, !is_worded, "{error:?}");
             assert!(!format!("{left:?}").contains("three"), "{left:?}");
         }

@@ -49,7 +49,7 @@ impl AgentStart<'_> {
             embeddings: file.embeddings.as_ref().map(offer),
         };
         let unbound = |reason| StartError::Unbound { name: file.name.clone(), reason };
-        let within = tiers::within(contract, self.known(tools), |tool| tools.profiles.of(tool).tier);
+        let within = tiers::within(contract, self.known(tools), |tool| tools.profiles().of(tool).tier);
         let (known, above) = within.map_err(unbound)?;
         let (models, models_above) = tiers::models_within(contract, self.offered()).map_err(unbound)?;
         let candidates = Candidates { models, tools: known, labels: self.ports.labels.clone() };

@@ -37,7 +37,7 @@ pub use crate::bindable::Binding;
 pub use crate::ports::{Connect, Loaded, Ports, Scheduling, ServerOf, SoftRuntime};
 pub use crate::start_error::StartError;
 pub use status::{
-    answered, containment_of, core_promise, count_success, enclosed, success_of, success_rates, work_terms,
+    answered, containment_of, core_promise, count_success, enclosed, success_of, success_rates, turn_counts, work_terms,
 };
 
 /// Makes a native agent from the `config` of its agent file, with its system calls; relative paths in the configuration start at

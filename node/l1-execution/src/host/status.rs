@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::containment::Containment;
 use crate::kernel::CorePromise;
-use crate::success_counts::{SuccessRate, SuccessRecord, TurnSuccess};
+use crate::success_counts::{SuccessRate, SuccessRecord, TurnCounts, TurnSuccess};
 
 /// Between two looks whether an agent answers.
 const LOOK: Duration = Duration::from_millis(20);
@@ -108,6 +108,12 @@ pub fn count_success<'a>(host: &Host, agent: impl Into<AgentKey<'a>>, success: T
     if let Some(running) = host.find(agent.into()) {
         running.successes.count(success);
     }
+}
+
+/// How many turns of a version of an agent of this host ended since it was started; nothing of one that does not run.
+#[must_use]
+pub fn turn_counts<'a>(host: &Host, agent: impl Into<AgentKey<'a>>) -> Option<TurnCounts> {
+    Some(host.find(agent.into())?.successes.record().counts())
 }
 
 /// Of the turns of each agent of this host, by its name, the share that went well; only agents of which a turn ended.

@@ -167,9 +167,9 @@ impl RunningAgent {
         }
     }
 
-    /// Whether what is said of its failures may be its own words.
+    /// Whether what is said of its failures may be its own words: code names its functions, which stand in what is said of a trap.
     pub(crate) fn words_failures(&self) -> bool {
-        !matches!(self.runtime, Runtime::Model(_) | Runtime::Hard(_))
+        !matches!(self.runtime, Runtime::Model(_))
     }
 
     /// Whether what it says has to pass a gate before anybody sees it.

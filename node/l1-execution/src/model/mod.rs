@@ -36,7 +36,7 @@ use crate::note_server::SAVE;
 use crate::ruling_ahead::rule_all;
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
 use crate::syscalls::SystemCalls;
-use crate::tools::{CallKind, CallRecord, Denied, GateVerdict, ToolError, Tools};
+use crate::tools::{CallKind, CallRecord, Denied, GateVerdict, ModelClearance, ToolError, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use checkpoint::Background;
@@ -92,6 +92,7 @@ pub struct Model {
 /// An endpoint, with its slots and its recent latency.
 struct EndpointState {
     client: Endpoint,
+    clearance: ModelClearance,
     /// What a million tokens cost, millionths of a currency.
     cost: Option<u64>,
     slots: Arc<tokio::sync::Semaphore>,
@@ -125,8 +126,9 @@ impl Model {
         let state = |named: &&ModelEndpoint| {
             let secret = named.secret.as_deref().map(|name| granted(contract, secrets, name)).transpose()?;
             let client = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
-            let slots = Arc::new(tokio::sync::Semaphore::new(SLOTS));
-            Ok(EndpointState { client, cost: named.cost, slots, latency: Mutex::default(), refused: AtomicU16::new(0) })
+            let (clearance, slots) = (ModelClearance::of(named), Arc::new(tokio::sync::Semaphore::new(SLOTS)));
+            let (latency, refused) = (Mutex::default(), AtomicU16::new(0));
+            Ok(EndpointState { client, clearance, cost: named.cost, slots, latency, refused })
         };
         Ok(Model {
             prompt: prompt.clone(),
@@ -445,7 +447,7 @@ impl Model {
         let (name, body) = (format!("{MODELS}/{}", endpoint.client.model()), endpoint.client.body(request));
         // Boxed, or the turn's future would have room for it more than once.
         let answer = Box::pin(endpoint.traced_answer(request, &body, sink));
-        let answered = self.tools.gated(CallKind::Model, &name, &body, answer).await;
+        let answered = self.tools.decisions().gated_request(endpoint.clearance, &name, &body, answer).await;
         let answered = answered.unwrap_or_else(|refusal| {
             let error = match refusal {
                 GateRefusal::Denied(denied) => EndpointError::Denied(denied),

@@ -233,6 +233,7 @@ pub fn job(
                 shared_environment: BTreeMap::new(),
                 account: Some(Account { id, needed, written: stated }),
                 unhidden: known.gap.as_ref().map(unhidden),
+                apart: None,
             };
             (Some(enclosure), held.ok())
         }

@@ -27,6 +27,9 @@ const LOGIN: &str = "althing";
 const PASSWORD_BYTES: usize = 16;
 /// Those that say what is asked without it.
 const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+/// Why no program asks a host to which the node adds secrets unless it has a network of its own.
+const SHARED: &str = "its file has the node add secrets to what it asks (sandbox: egress with headers), and where a program has no \
+                      network of its own, every account of this machine could ask so";
 /// What is asked without the proxy: the program's own loopback.
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 /// Node.js follows the variables of proxies where this is set (since 24).
@@ -153,7 +156,8 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Prepares where a contained program asks, and tells it in its environment.
+    /// Prepares where a contained program asks, and tells it in its environment. With secrets it is not started without a network of its
+    /// own.
     ///
     /// # Errors
     /// When there is no port free, or no socket can be made.
@@ -176,6 +180,7 @@ impl Outlet {
         enclosure.ports.extend(&ports);
         // Its own loopback has the same ports, which nobody else has there.
         enclosure.listen = ports;
+        enclosure.apart = rules.has_secrets().then(|| SHARED.to_owned());
         let (stream, theirs) = UnixStream::pair()?;
         job.descriptors.push(Descriptor::Listeners);
         let (serve, rules, asker) = (serve.clone(), rules.clone(), asker.clone());
@@ -189,11 +194,7 @@ impl Outlet {
     pub fn open(self, level: Level) -> Result<BoxFuture<'static, ()>, String> {
         let (listeners, login) = match level {
             Level::Namespaces => (take_listeners(&self.stream).map_err(|error| error.to_string())?, None),
-            _ if self.rules.has_secrets() => {
-                let why = "its file has the node add secrets to what it asks (sandbox: egress with headers), and where a \
-                           program has no network of its own, every account of this machine could ask so";
-                return Err(why.to_owned());
-            }
+            _ if self.rules.has_secrets() => return Err(SHARED.to_owned()),
             _ => (self.here, Some(self.login)),
         };
         (self.serve.serve)(Entrance { listeners, login }, self.rules, self.asker)
@@ -270,6 +271,7 @@ mod tests {
             shared_environment: BTreeMap::new(),
             account: None,
             unhidden: None,
+            apart: None,
         };
         Job {
             command: vec!["server".to_owned()],
@@ -280,6 +282,26 @@ mod tests {
             limits: Limits::default(),
             bridge: None,
             enclosure: Some(enclosure),
+        }
+    }
+
+    #[test]
+    fn a_program_whose_hosts_are_asked_with_secrets_is_not_started_without_a_network_of_its_own() {
+        let serve = ServeEgress {
+            serve: Arc::new(|_: Entrance, _: EgressRules, _: Asker| {
+                Err::<BoxFuture<'static, ()>, String>("nobody asks".to_owned())
+            }),
+            entropy: Arc::new(|_: &mut [u8]| {}),
+        };
+        let asker = Asker { agent: String::new(), work: Work::default(), refusals: Refusals::default() };
+        let asked = asked_hosts(&sandbox(), |_| Ok::<_, ()>("k".to_owned())).expect("it is there");
+        let with = EgressRules::of(&sandbox(), asked);
+        for (rules, apart) in [(with, Some(SHARED)), (EgressRules::default(), None)] {
+            let mut job = job();
+            let outlet = Outlet::prepare(&mut job, &serve, &rules, &asker).expect("a port").expect("it is contained");
+            assert_eq!(job.enclosure.expect("it is contained").apart.as_deref(), apart);
+            // Whoever starts it nevertheless is not served.
+            assert_eq!(outlet.open(Level::Landlock).err().as_deref(), Some(apart.unwrap_or("nobody asks")));
         }
     }
 

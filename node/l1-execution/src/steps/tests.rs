@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::*;
 use crate::context::{CALL_CONTEXT, CallContext};
+use crate::effects::Effects;
 use crate::lease::Leases;
 use crate::ports::Ports;
 use crate::ruling::Permit;

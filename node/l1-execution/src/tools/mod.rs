@@ -37,7 +37,7 @@ pub use crate::call_record::CallRecord;
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
 pub use crate::ruling::{Ask, Denied, GateVerdict, PendingAsks, Permit, TurnRest};
-pub use crate::statements::ToolStatements;
+pub use crate::statements::{ModelClearance, ToolStatements};
 pub use crate::tool_call::{CallKind, Permission, ToolCall};
 pub use crate::tool_error::ToolError;
 pub use crate::tool_server::ToolServer;
@@ -59,8 +59,8 @@ pub struct Tools {
     servers: ToolServers,
     decisions: Decisions,
     listings: ToolListings,
-    pub(crate) effects: Effects,
-    pub(crate) profiles: Profiles,
+    effects: Effects,
+    profiles: Profiles,
     /// What is asked after calls.
     checks: CallChecks,
     outputs: OutputSchemas,
@@ -333,9 +333,26 @@ impl Tools {
         self.decisions.gated(kind, name, arguments, work)
     }
 
+    /// What its tools do outside.
+    pub(crate) fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// What is said of them besides.
+    pub(crate) fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
     /// What asks the gate.
     pub(crate) fn decisions(&self) -> &Decisions {
         &self.decisions
+    }
+
+    /// The same, of whose effects that is said.
+    #[must_use]
+    pub(crate) fn with_effects(mut self, effects: Effects) -> Tools {
+        self.effects = effects;
+        self
     }
 
     /// The same, of which that is said.

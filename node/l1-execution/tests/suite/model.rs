@@ -12,11 +12,11 @@ use althing_execution::memory::{Embedder, MEMORY, Memories, Memory};
 use althing_execution::model::{Model, ModelError};
 use althing_execution::secrets::{SecretLookup, SecretLookupError};
 use althing_execution::tools::{
-    CallKind, ContractGate, Definition, Denied, Fault, GateVerdict, Permission, Permit, ToolCall, ToolError, ToolGate,
-    ToolServer, Tools,
+    CallKind, ContractGate, Definition, Denied, Fault, GateVerdict, ModelClearance, Permission, Permit, ToolCall,
+    ToolError, ToolGate, ToolServer, Tools,
 };
 use althing_execution::{Agent, AgentError, Output, Ports, SystemCalls, Turn};
-use althing_protocol::contract::Memory as MemoryTerms;
+use althing_protocol::contract::{DataLabel, Memory as MemoryTerms};
 use althing_protocol::{AgentRef, Contract};
 use althing_store::{Batch, MemoryStore};
 use althing_td::{ModelEndpoint, RuntimeSpec};
@@ -606,4 +606,60 @@ async fn a_message_for_which_memory_may_not_be_searched_is_not_answered_without_
     let refused = run(&model, turn("When does the ferry leave?")).await.2.expect_err("it is denied");
     assert!(matches!(&refused, AgentError::Rejected(why) if why.ends_with("denied: it is guarded")), "{refused}");
     assert_eq!(stub.seen.requests.load(Ordering::SeqCst), 0);
+}
+
+/// Lets requests with confidential data out, and keeps how far each model was cleared.
+#[derive(Default)]
+struct Clearances(Mutex<Vec<Option<ModelClearance>>>);
+
+impl ToolGate for Clearances {
+    fn lists(&self, _: &AgentRef, _: &str) -> Permission {
+        Permission::Denied
+    }
+
+    fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
+        self.0.lock().expect("nobody panics with it").push(call.clearance);
+        let is_cleared = call.clearance.is_some_and(|clearance| clearance.level >= DataLabel::Confidential);
+        let denied = || Denied { reason: "it is not cleared".to_owned() };
+        let ruling = if is_cleared { GateVerdict::Permit(Permit::default()) } else { GateVerdict::Deny(denied()) };
+        Box::pin(std::future::ready(ruling))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        _: &'a ToolCall<'a>,
+        _: &'a Permit,
+        _: Result<&'a Value, &'a ToolError>,
+    ) -> BoxFuture<'a, Batch> {
+        Box::pin(std::future::ready(Batch::new()))
+    }
+}
+
+#[tokio::test]
+async fn the_gate_sees_how_far_each_model_is_cleared_and_one_that_is_not_is_passed_over() {
+    let (vendor, own) = (stub(Behaves::Well).await, stub(Behaves::Well).await);
+    let endpoint = |stub: &Stub, model: &str, clearance| ModelEndpoint {
+        url: stub.url.clone(),
+        model: model.to_owned(),
+        clearance,
+        ..ModelEndpoint::default()
+    };
+    let [unsaid, cleared] = [endpoint(&vendor, "vendor", None), endpoint(&own, "own", Some(DataLabel::Confidential))];
+    let gate = Arc::new(Clearances::default());
+    let model = |endpoints: Vec<ModelEndpoint>| {
+        let runtime = RuntimeSpec::Model { prompt: "Be brief.".to_owned(), endpoints, temperature: None };
+        let tools = Tools::new(agent(), BTreeMap::new(), gate.clone());
+        Model::new(&runtime, &contract(&json!({})), &secrets(), calls(tools)).expect("a model")
+    };
+    let (said, _, ended) = run(&model(vec![unsaid.clone(), cleared]), turn("Count.")).await;
+    assert_eq!((said.as_str(), ended), ("one two three", Ok(())));
+    let (_, _, ended) = run(&model(vec![unsaid]), turn("Count.")).await;
+    let why = "no model may be asked: vendor: denied: it is not cleared".to_owned();
+    assert_eq!(ended, Err(AgentError::Rejected(why)));
+    let internal = ModelClearance { level: DataLabel::Internal, is_written: false };
+    let confidential = ModelClearance { level: DataLabel::Confidential, is_written: true };
+    let seen = gate.0.lock().expect("nobody panics with it").clone();
+    assert_eq!(seen, [Some(internal), Some(confidential), Some(internal)]);
+    let requests = [&vendor, &own].map(|stub| stub.seen.requests.load(Ordering::SeqCst));
+    assert_eq!(requests, [0, 1], "nothing was sent to the vendor");
 }

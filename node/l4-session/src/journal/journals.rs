@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use althing_execution::journal::JournalError;
 use althing_protocol::cbor;
 use althing_store::{Batch, Durability, LARGE_BATCH_BYTES_MAX, Range, ReadError, Rows, Store};
 
@@ -78,8 +77,16 @@ impl Journals {
         }
     }
 
+    /// Notes that the journal of a task's turn stays so. What should make room for it and cannot be read is deleted when the node
+    /// starts.
+    pub async fn stay(&self, turn: Vec<u8>, task: String, end: HeadEnd) {
+        if let Err(error) = self.keep(turn, tape(task, end)).await {
+            tracing::warn!(%error, "older journals of turns that are over cannot be deleted: they cannot be read");
+        }
+    }
+
     /// Notes that the journal of a turn that is over stays, and deletes those that make room for it.
-    pub(super) async fn keep(&self, turn: Vec<u8>, tape: TurnTape) -> Result<(), ReadError> {
+    async fn keep(&self, turn: Vec<u8>, tape: TurnTape) -> Result<(), ReadError> {
         let gone = self.tapes().add(turn, tape);
         for turn in gone {
             self.delete(&turn).await?;
@@ -166,7 +173,7 @@ impl Journals {
         }
     }
 
-    /// The journal of a turn that stopped is that of one that goes on.
+    /// The journal of a turn that stopped is that of one that goes on, or will: nothing deletes its rows.
     pub fn release(&self, turn: &[u8]) {
         self.tapes().release(turn);
     }
@@ -318,12 +325,8 @@ impl Journals {
         &self.store
     }
 
-    /// Counts bytes of a session that are to be written.
-    pub(super) fn reserve(&self, session: SessionId, bytes: u64) -> Result<(), JournalError> {
-        self.usage().add(session, bytes).map_err(|most| JournalError::Full { most })
-    }
-
-    pub(super) fn usage(&self) -> MutexGuard<'_, Usage> {
+    /// Bytes of them, by sessions and callers.
+    pub(crate) fn usage(&self) -> MutexGuard<'_, Usage> {
         self.usage.lock().expect("no holder of the usage panics")
     }
 
@@ -380,7 +383,7 @@ fn opened(rows: Rows, seal: &RowSeal) -> Result<NumberedRows, Damage> {
 }
 
 /// The journal of a turn of that task which ended so.
-pub(super) fn tape(task: String, end: HeadEnd) -> TurnTape {
+fn tape(task: String, end: HeadEnd) -> TurnTape {
     let HeadEnd { at_ms: ended_ms, bytes, restart_ms, gone_ms } = end;
     TurnTape { task, ended_ms, bytes, restart_ms, gone_ms }
 }

@@ -1,25 +1,31 @@
 //! The journal of one turn, as its agent writes it.
 
+mod past;
 mod preempted;
 mod replay;
+mod room;
+mod stay;
+mod unwritten_end;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 
 use althing_communication::WallClock;
-use althing_execution::journal::{Checkpoint, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome};
-use althing_execution::kernel::slots::Slots;
+use althing_execution::journal::{Effect, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome};
 use althing_execution::tools::{Denied, GateVerdict, Permit};
-use althing_store::{Batch, Durability, Store};
+use althing_protocol::Label;
+use althing_store::{Batch, Durability};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, try_join};
 use tokio::sync::{Mutex, watch};
 
 use super::final_calls::FinalCalls;
-use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS, journals};
-use crate::machine::preemption::Preemption;
-use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, RESTART_MS_MAX, Tape, TurnId, TurnRows};
+use super::{Journals, RowSeal, SESSION_HEADS, SESSION_ROWS};
+use crate::machine::session::{Call, Choice, Doubt, Head, HeadEnd, Next, Payer, TurnId, TurnRows};
+use past::Past;
+use room::Room;
+use stay::Stay;
 
 /// What others see of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +43,8 @@ pub(crate) struct TurnJournal {
     journals: Arc<Journals>,
     clock: WallClock,
     turn: TurnId,
+    /// Whose room its rows take.
+    payer: Payer,
     /// How its rows are stored.
     seal: RowSeal,
     /// Held while rows are written, so that they are written in their order.
@@ -44,23 +52,13 @@ pub(crate) struct TurnJournal {
     ledger: watch::Sender<Ledger>,
     /// Calls that were let go, must not be made twice, and have no result yet.
     final_calls: FinalCalls,
-    /// What randomness of the turn is made of.
-    seed: [u8; 32],
-    /// What clocks say to it.
-    tape: StdMutex<Tape>,
-    /// From where it goes on.
-    checkpoint: StdMutex<Option<Checkpoint>>,
-    /// For whose turns it makes room, if it does.
-    preempted_by: Option<Slots>,
-    preemption: StdMutex<Preemption>,
+    past: Past,
+    room: Room,
+    stay: Stay,
     /// Whether its node is being stopped.
     is_paused: AtomicBool,
-    /// Whether its rows stay when it is over.
-    is_recorded: bool,
     /// Whether it may end where somebody is asked, and go on later.
     is_parkable: bool,
-    /// Whether it stopped where its agent did something else, and may go on anew.
-    is_restartable: AtomicBool,
 }
 
 struct State {
@@ -76,33 +74,29 @@ struct State {
 impl TurnJournal {
     /// The journal of a turn with these rows, if any, which are stored so.
     pub fn new(journals: Arc<Journals>, clock: WallClock, mut rows: TurnRows, seal: RowSeal) -> TurnJournal {
-        let (turn, counted) = (*rows.turn(), stored_bytes(&rows, &seal));
+        let (turn, payer, counted) = (*rows.turn(), Payer::default(), stored_bytes(&rows, &seal));
         // Rows of a turn that is over may have that number, too.
         let is_taken = journals.tapes().has(&turn.prefix());
         let is_own = !is_taken && journals.open().insert(turn.prefix());
-        journals.usage().count(turn.session, counted);
+        journals.usage().count(turn.session, payer, counted);
         let (ledger, final_calls) = (watch::Sender::new(ledger(&rows)), FinalCalls::of(rows.doubts()));
-        let (seed, checkpoint) = (rows.begin().seed, rows.take_checkpoint());
-        let tape = StdMutex::new(Tape::of(rows.take_tape(), rows.next_step()));
+        let past = Past::of(&mut rows);
         let writing = Mutex::new(State { rows, counted, is_own, is_closed: false });
         let is_paused = AtomicBool::new(false);
         TurnJournal {
             journals,
             clock,
             turn,
+            payer,
             seal,
             writing,
             ledger,
             final_calls,
-            seed,
-            tape,
-            checkpoint: StdMutex::new(checkpoint),
-            preempted_by: None,
-            preemption: StdMutex::default(),
-            is_recorded: false,
+            past,
+            room: Room::default(),
+            stay: Stay::default(),
             is_parkable: false,
             is_paused,
-            is_restartable: AtomicBool::new(false),
         }
     }
 
@@ -113,10 +107,23 @@ impl TurnJournal {
         self
     }
 
+    /// The same, whose rows take that one's room.
+    #[must_use]
+    pub fn paid_by(mut self, payer: Payer) -> TurnJournal {
+        let counted = self.writing.get_mut().counted;
+        {
+            let mut usage = self.journals.usage();
+            usage.remove(self.turn.session, self.payer, counted);
+            usage.count(self.turn.session, payer, counted);
+        }
+        self.payer = payer;
+        self
+    }
+
     /// The same, whose rows stay when the turn is over, or do not.
     #[must_use]
     pub fn recorded(mut self, is_recorded: bool) -> TurnJournal {
-        self.is_recorded = is_recorded;
+        self.stay = Stay::of(is_recorded);
         self
     }
 
@@ -135,6 +142,12 @@ impl TurnJournal {
         self.ledger.borrow().clone()
     }
 
+    /// The label of all that its turn was given, as far as its rows say that and it is not told again yet.
+    pub async fn label(&self) -> Option<Label> {
+        let saved = self.past.checkpoint().as_ref().and_then(|checkpoint| checkpoint.label);
+        Label::of_both(saved, self.writing.lock().await.rows.label())
+    }
+
     /// The calls that were let go, must not be made twice, and have no result yet.
     pub fn final_calls(&self) -> &FinalCalls {
         &self.final_calls
@@ -146,7 +159,8 @@ impl TurnJournal {
         let _ = self.ledger.subscribe().wait_for(|ledger| ledger.doubts.is_empty()).await;
     }
 
-    /// Writes what `by` says of a call in doubt; false if it is not in doubt. `outcome` is its result, of one that took place.
+    /// Writes what `by` says of a call in doubt, with what is recorded of that; false if it is not in doubt. `outcome` is its
+    /// result, of one that took place.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -155,14 +169,14 @@ impl TurnJournal {
         seq: u32,
         choice: Choice,
         outcome: Option<StepOutcome>,
-        by: &str,
+        (by, records): (&str, Batch),
     ) -> Result<bool, JournalError> {
         let mut writing = self.writing.lock().await;
         // What cannot be written was not said: it is in doubt as before, and may be said again.
         let before = writing.rows.clone();
         let is_known =
             !writing.is_closed && writing.rows.clear_doubt(seq, choice, outcome, (by, self.clock.now_ms()))?;
-        if is_known && let Err(error) = self.write(&mut writing, Durability::Synced).await {
+        if is_known && let Err(error) = self.write_with(&mut writing, records, Durability::Synced).await {
             writing.rows = before;
             return Err(error);
         }
@@ -179,19 +193,19 @@ impl TurnJournal {
 
     /// Says that its turn stopped where its agent did something else: its rows stay for a day when the turn is over.
     pub fn keep_for_restart(&self) {
-        self.is_restartable.store(true, Ordering::Release);
+        self.stay.keep_for_restart();
     }
 
     /// Whether they do.
     pub fn is_restartable(&self) -> bool {
-        self.is_restartable.load(Ordering::Acquire)
+        self.stay.is_restartable()
     }
 
     /// Writes nothing any more, and leaves its rows to whoever resumes the turn, which may be this process.
     pub async fn leave(&self) {
         let mut writing = self.writing.lock().await;
         writing.is_closed = true;
-        self.journals.usage().remove(self.turn.session, std::mem::take(&mut writing.counted));
+        self.journals.usage().remove(self.turn.session, self.payer, std::mem::take(&mut writing.counted));
         if std::mem::take(&mut writing.is_own) {
             self.journals.open().remove(&self.turn.prefix());
         }
@@ -217,7 +231,7 @@ impl TurnJournal {
         let mut writing = self.writing.lock().await;
         let is_written = writing.rows.size().0 > 0 && !writing.rows.is_unwritten();
         let is_restartable = self.is_restartable();
-        if !(self.is_recorded || is_restartable) || !writing.is_own || !is_written {
+        if !(self.stay.is_recorded() || is_restartable) || !writing.is_own || !is_written {
             drop(writing);
             return self.close(batch).await;
         }
@@ -229,25 +243,15 @@ impl TurnJournal {
             self.journals.open().remove(&self.turn.prefix());
         }
         drop(writing);
-        let at_ms = self.clock.now_ms();
-        let restart_ms = is_restartable.then(|| at_ms.saturating_add(RESTART_MS_MAX));
-        let end = HeadEnd { at_ms, bytes, restart_ms, gone_ms: restart_ms.filter(|_| !self.is_recorded) };
-        let head = Head { task: task.clone(), end: Some(end) };
-        let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
-        batch.put(SESSION_HEADS, self.turn.prefix(), head);
+        let end = self.stay.end(self.clock.now_ms(), bytes);
+        put_head(&self.turn, task.clone(), Some(end), batch);
         // Only a row of the index, if the batch cannot be written: it is forgotten with the task, or when the node ends.
-        if let Err(error) = self.journals.keep(self.turn.prefix(), journals::tape(task, end)).await {
-            tracing::warn!(%error, "older journals of turns that are over cannot be deleted: they cannot be read");
-        }
-    }
-
-    fn tape(&self) -> MutexGuard<'_, Tape> {
-        self.tape.lock().expect("no holder of the tape panics")
+        self.journals.stay(self.turn.prefix(), task, end).await;
     }
 
     /// Adds what clocks said to the rows that are written next.
     fn note_readings(&self, writing: &mut State) {
-        writing.rows.note_readings(self.tape().take());
+        writing.rows.note_readings(self.past.tape().take());
     }
 
     /// Writes all rows that are not known to be written.
@@ -262,20 +266,15 @@ impl TurnJournal {
         changes: Batch,
         durability: Durability,
     ) -> Result<(), JournalError> {
-        if writing.is_closed || !writing.is_own {
-            tracing::error!(task = writing.rows.begin().task, "a turn goes on that has no journal any more");
-            return Err(JournalError::Write);
-        }
+        check_own(writing)?;
         let bytes = stored_bytes(&writing.rows, &self.seal);
         let (more, fewer) = (bytes.saturating_sub(writing.counted), writing.counted.saturating_sub(bytes));
-        self.journals.reserve(self.turn.session, more)?;
+        self.journals.usage().add(self.turn.session, self.payer, more)?;
         writing.counted = bytes.max(writing.counted);
         let mut batch = Batch::large();
         batch.append(changes);
         if writing.rows.is_unwritten() {
-            let head = Head { task: writing.rows.begin().task.clone(), end: None };
-            let head = minicbor::to_vec(&head).expect("writing to a vector cannot fail");
-            batch.put(SESSION_HEADS, self.turn.prefix(), head);
+            put_head(&self.turn, writing.rows.begin().task.clone(), None, &mut batch);
         }
         for (key, row) in writing.rows.pending() {
             let stored = self.seal.close(&key, row);
@@ -290,7 +289,7 @@ impl TurnJournal {
         }
         writing.rows.settle();
         writing.counted = bytes;
-        self.journals.usage().remove(self.turn.session, fewer);
+        self.journals.usage().remove(self.turn.session, self.payer, fewer);
         self.ledger.send_replace(ledger(&writing.rows));
         Ok(())
     }
@@ -299,9 +298,9 @@ impl TurnJournal {
         let call = Call::of(step.kind, step.name, step.arguments, step.effect);
         let (seq, intent, is_new) = {
             let mut writing = self.writing.lock().await;
-            self.make_room(&writing.rows, &step)?;
+            self.room.make(&writing.rows, &step)?;
             let next = writing.rows.reach(call)?;
-            self.tape().reach(writing.rows.next_step());
+            self.past.tape().reach(writing.rows.next_step());
             match next {
                 Next::Replayed(outcome) => return Ok(NextStep::Replayed(outcome)),
                 Next::Go(intent) => {
@@ -319,6 +318,9 @@ impl TurnJournal {
             GateVerdict::Ask(ask) => return Ok(NextStep::Ask(ask)),
         };
         if let Some(intent) = intent {
+            if step.effect != Effect::None {
+                record(self, std::mem::take(&mut permit.rows)).await?;
+            }
             return Ok(NextStep::Go(intent, permit));
         }
         // Nor for that: it may be asked for in the mesh.
@@ -362,10 +364,11 @@ impl TurnJournal {
         let mut writing = self.writing.lock().await;
         self.note_readings(&mut writing);
         let is_final = writing.rows.finish(intent.seq, outcome, self.clock.now_ms())?;
-        self.write_with(&mut writing, rows, Durability::Buffered).await?;
+        // After a power cut before that sync is over, a call that must not be made twice is in doubt, and nothing waits for that.
+        let durability = if is_final { Durability::Syncing } else { Durability::Buffered };
+        self.write_with(&mut writing, rows, durability).await?;
         if is_final {
             self.final_calls.end(intent.seq);
-            tokio::spawn(sync(self.journals.store().clone()));
         }
         Ok(())
     }
@@ -402,14 +405,14 @@ impl Journal for TurnJournal {
     }
 
     fn goes_on(&self) -> bool {
-        self.preemption().has_made_room()
+        self.room.is_made()
     }
 }
 
 impl Drop for TurnJournal {
     fn drop(&mut self) {
         let writing = self.writing.get_mut();
-        self.journals.usage().remove(self.turn.session, writing.counted);
+        self.journals.usage().remove(self.turn.session, self.payer, writing.counted);
         if writing.is_own {
             self.journals.open().remove(&self.turn.prefix());
         }
@@ -422,12 +425,33 @@ impl fmt::Debug for TurnJournal {
     }
 }
 
-/// Has the disk keep what was written: after a power cut in between, a call that must not be made twice is in doubt, and
-/// nothing waits for that.
-async fn sync(store: Arc<dyn Store>) {
-    if let Err(error) = store.write(Batch::new(), Durability::Synced).await {
-        tracing::warn!(%error, "the result of a call is not on disk for good yet");
+/// Writes the gate's rows of a call that may be made twice, and has no intent of its own: what is on record of it, and the yes that it
+/// uses, outlives the process before it is made. No leaf costs a sync of its own, so that a power cut may lose both.
+async fn record(journal: &TurnJournal, rows: Batch) -> Result<(), JournalError> {
+    if rows.is_empty() {
+        return Ok(());
     }
+    let writing = journal.writing.lock().await;
+    check_own(&writing)?;
+    journal.journals.store().write(rows, Durability::Buffered).await.map_err(|error| {
+        tracing::error!(task = writing.rows.begin().task, %error, "what was decided on a call cannot be written");
+        JournalError::Write
+    })
+}
+
+/// Whether the journal may write.
+fn check_own(writing: &State) -> Result<(), JournalError> {
+    if writing.is_closed || !writing.is_own {
+        tracing::error!(task = writing.rows.begin().task, "a turn goes on that has no journal any more");
+        return Err(JournalError::Write);
+    }
+    Ok(())
+}
+
+/// Adds to a batch that the rows of a turn are those of that task, and how they stay, if it is over.
+fn put_head(turn: &TurnId, task: String, end: Option<HeadEnd>, batch: &mut Batch) {
+    let head = minicbor::to_vec(Head { task, end }).expect("writing to a vector cannot fail");
+    batch.put(SESSION_HEADS, turn.prefix(), head);
 }
 
 /// Bytes that its rows have on disk, with their keys.

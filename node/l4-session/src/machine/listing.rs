@@ -40,6 +40,10 @@ pub(crate) struct Summary {
     pub message_id: String,
     /// A failure that the stored task does not have, because it was not written again.
     pub failure: Option<NotedFailure>,
+    /// What is told with that failure of calls of which nobody knows whether they took place, at most
+    /// [`REASON_BYTES_MAX`](task::REASON_BYTES_MAX) bytes. Rows from before that was told have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubts: Option<String>,
     /// Whether the task was handed over to another node. Rows from before tasks could move do not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub departed: bool,
@@ -64,6 +68,8 @@ pub(crate) enum NotedFailure {
     Unreadable,
     /// The result of the turn could not be written.
     ResultNotKept,
+    /// The same, of a turn with a journal: what its calls did is done.
+    CallsNotKept,
 }
 
 impl NotedFailure {
@@ -71,7 +77,7 @@ impl NotedFailure {
     pub fn is_loss(self) -> bool {
         match self {
             NotedFailure::NodeEnded | NotedFailure::Unreadable => true,
-            NotedFailure::ResultNotKept => false,
+            NotedFailure::ResultNotKept | NotedFailure::CallsNotKept => false,
         }
     }
 
@@ -85,6 +91,10 @@ impl NotedFailure {
                 "DAMAGED: the node ended while the task was running, and cannot read it any more; send the message again"
             }
             NotedFailure::ResultNotKept => "this node could not keep the result; send the message again later",
+            NotedFailure::CallsNotKept => {
+                "this node could not keep the result, and what the calls of this task did is done: look what came of them, and do not \
+                 send the message again before that"
+            }
         }
     }
 }
@@ -103,6 +113,7 @@ impl Summary {
             bytes: bytes as u64,
             message_id: began.map_or_else(String::new, |message| message.message_id.clone()),
             failure: None,
+            doubts: None,
             departed: record.departed.is_some(),
             resumes: record.begin.is_some(),
             waits_ms: None,
@@ -131,6 +142,7 @@ struct Meta {
     bytes: u64,
     message_id: Arc<str>,
     failure: Option<NotedFailure>,
+    doubts: Option<Arc<str>>,
     departed: bool,
     resumes: bool,
     waits_ms: Option<u64>,
@@ -287,6 +299,7 @@ impl Listing {
             bytes: summary.bytes,
             message_id: summary.message_id.as_str().into(),
             failure: summary.failure,
+            doubts: summary.doubts.as_deref().map(Arc::from),
             departed: summary.departed,
             resumes: summary.resumes,
             waits_ms: summary.waits_ms,
@@ -314,6 +327,7 @@ impl Listing {
             bytes: meta.bytes,
             message_id: meta.message_id.to_string(),
             failure: meta.failure,
+            doubts: meta.doubts.as_ref().map(ToString::to_string),
             departed: meta.departed,
             resumes: meta.resumes,
             waits_ms: meta.waits_ms,

@@ -173,9 +173,13 @@ pub fn with_doubts(why: Option<String>, doubts: &[Doubt]) -> Option<String> {
     Some(format!("{why}. {named}"))
 }
 
-/// What is said of a call of which nobody will know here whether it took place.
+/// What is said of a call of which nobody will know here whether it took place: a message that is sent again makes another one, whatever
+/// the reason before it advises.
 fn doubt_sentence(doubt: &Doubt) -> String {
-    format!("Nobody knows whether this call took place: {}", call_words(doubt))
+    format!(
+        "Nobody knows whether this call took place, so look before the message is sent again: {}",
+        call_words(doubt)
+    )
 }
 
 /// A call in the words by which every reason names it, that of [`JournalError::InDoubt`] too.

@@ -58,8 +58,9 @@ async fn look(runner: &TaskRunner) -> Option<Duration> {
             if summary.waits_ms.is_none() {
                 waits::note(runner, &id, Some(now_ms)).await;
             }
-        } else if let Some(attempt) = journals.attempt(&agent, &id) {
-            resume::give_up(runner, &id).await;
+        } else if let Some(attempt) = journals.attempt(&agent, &id)
+            && resume::give_up(runner, &id).await
+        {
             attempt.made();
         }
     }

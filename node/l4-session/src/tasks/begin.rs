@@ -6,8 +6,9 @@ use althing_call::chain;
 use althing_protocol::{AgentId, AgentRef, Attributes};
 
 use crate::journal::{RowSeal, TurnJournal};
+use crate::machine::answers::payer_of_task;
 use crate::machine::record::Record;
-use crate::machine::session::{Begin, SessionId, TurnId, TurnRows};
+use crate::machine::session::{Begin, Payer, SessionId, TurnId, TurnRows};
 use crate::tasks::live::TurnRequest;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::tenure;
@@ -62,13 +63,21 @@ pub(super) fn journal(
     begin: Begin,
 ) -> Option<Arc<TurnJournal>> {
     let rows = arranged(runner, agent, TurnRows::new(turn(record, &begin)?, begin));
-    Some(Arc::new(opened(runner, agent, rows)))
+    Some(Arc::new(opened(runner, agent, rows, payer(runner, record))))
 }
 
-/// The journal of a turn of an agent that has these rows.
-pub(super) fn opened(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows) -> TurnJournal {
+/// Whose room the journals of a task take: untrusted callers of one origin share it.
+pub(super) fn payer(runner: &TaskRunner, record: &Record) -> Payer {
+    match runner.is_own(record.scope) {
+        true => Payer::Owner,
+        false => Payer::Other(payer_of_task(record.crowd.as_deref(), record.scope)),
+    }
+}
+
+/// The journal of a turn of an agent that has these rows, and takes the room of that payer.
+pub(super) fn opened(runner: &TaskRunner, agent: &AgentRef, rows: TurnRows, payer: Payer) -> TurnJournal {
     let (journals, clock) = (runner.store().journals().clone(), runner.ports().0.clone());
-    let journal = TurnJournal::new(journals, clock, rows, row_seal(runner, agent));
+    let journal = TurnJournal::new(journals, clock, rows, row_seal(runner, agent)).paid_by(payer);
     let journal = journal.recorded(runner.host().is_recorded(agent)).parkable(runner.asks().get().is_some());
     journal.preempted_by(runner.host().preempted_by(agent))
 }

@@ -139,7 +139,7 @@ async fn end_journal(runner: &TaskRunner, (record, rows): TaskRows, batch: &mut 
     match rows {
         Ok(rows) => {
             let agent = AgentRef { id: began.agent.parse().ok()?, version: began.version.as_str().into() };
-            let journal = begin::opened(runner, &agent, rows);
+            let journal = begin::opened(runner, &agent, rows, begin::payer(runner, &record));
             journal.end(batch).await;
             Some(journal)
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use a2a::{Message, Part, Role, StreamResponse, TaskState};
 use althing_call::{OperationError, Trace};
 use althing_protocol::{Digest, Label};
+use althing_store::Batch;
 
 use crate::machine::answers::{self, AnswerRow};
 use crate::machine::listing::NotedFailure;
@@ -210,9 +211,9 @@ async fn finish_without_task(runner: &TaskRunner, live: &LiveTask, outcome: Outc
         answers.recount(&changed);
         tracing::error!(task = live.id, %error, "a task without a result could not be deleted or restored");
         // The answer is sent; the task that stays on disk is set to failed.
-        let (failure, now_ms) = (NotedFailure::ResultNotKept, runner.now().timestamp_millis());
-        runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
-        event = Some(store::fail(&mut record.task, failure, now_ms));
+        let now_ms = runner.now().timestamp_millis();
+        let (failure, doubts) = note_unwritten(runner, live, now_ms).await;
+        event = Some(store::fail(&mut record.task, (failure, doubts.as_deref()), now_ms));
     }
     let state = record.task.status.state.clone();
     live.answer.settle(outcome.clone());
@@ -273,19 +274,55 @@ async fn refuse_unwritten(live: &LiveTask, runner: &TaskRunner, error: TaskStore
     end_turn(runner, live, TaskState::Failed);
 }
 
-/// The final state of a task could not be written: listeners are told that it failed. The reason is only in the log.
+/// The final state of a task could not be written: listeners are told that it failed, and which of its calls are in doubt. The reason
+/// is only in the log.
 pub(super) async fn fail_unwritten(live: &LiveTask, runner: &TaskRunner) {
-    let failure = NotedFailure::ResultNotKept;
     let now_ms = runner.now().timestamp_millis();
-    runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
+    let (failure, doubts) = note_unwritten(runner, live, now_ms).await;
     let event = live.change(|now| {
         now.record.task.artifacts = None;
-        let event = store::fail(&mut now.record.task, failure, now_ms);
+        let event = store::fail(&mut now.record.task, (failure, doubts.as_deref()), now_ms);
         now.close(live.answer.outcome());
         Some(event)
     });
     push(runner, live, event.await).await;
     end_kept(runner, live, TaskState::Failed);
+}
+
+/// Notes that a task failed whose end could not be written, in few bytes: there may be room for these. The rows of a turn with calls
+/// in doubt stay with that. Gives what the task says of its end, and of these calls.
+async fn note_unwritten(runner: &TaskRunner, live: &LiveTask, now_ms: i64) -> (NotedFailure, Option<String>) {
+    let Some(journal) = live.request.journal.as_ref().filter(|journal| journal.ledger().rows > 0) else {
+        let failure = NotedFailure::ResultNotKept;
+        runner.store().note_failures(std::slice::from_ref(&live.id), failure, now_ms).await;
+        return (failure, None);
+    };
+    let (failure, mut rows) = (NotedFailure::CallsNotKept, Batch::new());
+    let mut doubts = recovery::with_doubts(None, &doubts(live));
+    let mut end = None;
+    if let Some(doubts) = &mut doubts {
+        doubts.truncate(doubts.floor_char_boundary(task::REASON_BYTES_MAX));
+        let named = doubts.as_str();
+        tracing::error!(
+            agent = live.agent.name(),
+            task = live.id,
+            named,
+            "the end of a turn with calls in doubt is not written"
+        );
+        end = journal.put_stay(&mut rows).await;
+    }
+    let is_noted = runner.store().note_unwritten(&live.id, (failure, doubts.clone()), rows, now_ms).await;
+    let (journals, turn) = (runner.store().journals(), journal.turn().prefix());
+    match end {
+        // What the disk says of the task is that its turn goes on when the node starts again, with these rows.
+        _ if !is_noted => journals.release(&turn),
+        Some(end) => {
+            journals.stay(turn, live.id.clone(), end).await;
+            expiry::expire_later(runner);
+        }
+        None => {}
+    }
+    (failure, doubts)
 }
 
 #[cfg(test)]

@@ -124,6 +124,9 @@ impl LiveTasks {
 
     /// Begins a turn of that version of an agent; listeners that waited for it are attached. The caller holds the task's write
     /// lock, or the task is new. `claim` is its claim on the capacity, `stored_bytes` the size of the stored task.
+    ///
+    /// # Errors
+    /// `OVERLOADED`: there is no room, or a turn of the task is still ending.
     pub fn begin(
         &self,
         agent: &AgentRef,
@@ -133,14 +136,19 @@ impl LiveTasks {
         asked: TurnRequest,
     ) -> Result<Arc<LiveTask>, OperationError> {
         let mut tasks = self.tasks();
+        let id = &record.task.id;
+        if tasks.live.contains_key(id) {
+            // Its end may be on disk already: listeners are told of it first.
+            let why = format!("the turn of task {id} is still ending; try again in a moment");
+            return Err(OperationError::busy(why));
+        }
         tasks.shares.begin(&claim).map_err(|crowded| OperationError::busy(crowded.to_string()))?;
-        let waiting = tasks.waiting.remove(&record.task.id).unwrap_or_default();
+        let waiting = tasks.waiting.remove(id).unwrap_or_default();
         let live = Arc::new(LiveTask::new(agent.clone(), record.clone(), stored_bytes, waiting, asked));
         if let Some(message) = live.began_by() {
-            tasks.began.insert(message, record.task.id.clone());
+            tasks.began.insert(message, id.clone());
         }
-        let before = tasks.live.insert(record.task.id.clone(), (live.clone(), claim));
-        debug_assert!(before.is_none(), "a task has one turn at a time");
+        tasks.live.insert(id.clone(), (live.clone(), claim));
         Ok(live)
     }
 
@@ -262,7 +270,38 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
+    use a2a::{Message, Part, Role};
+    use althing_call::Refusal;
+    use althing_communication::TrustLevel;
+    use althing_protocol::{CallerId, PublisherId};
+    use chrono::DateTime;
+
     use super::*;
+    use crate::machine::task;
+
+    /// Its end is on disk, and listeners are told of it: whoever goes on with the task comes too early.
+    #[test]
+    fn a_turn_that_is_still_ending_is_not_replaced_and_nobody_panics() {
+        let live = LiveTasks::new();
+        let owner = PublisherId::from_digest([1; 32]);
+        let (agent, scope) =
+            (AgentRef::new(owner, "echo", "1.0.0").expect("a name"), Scope::of(CallerId::Publisher(owner)));
+        let message = Message::new(Role::User, vec![Part::text("hi")]);
+        let submitted = task::submitted("t".to_owned(), "c".to_owned(), message, DateTime::UNIX_EPOCH);
+        let record = Record::new(submitted, agent.name(), scope);
+        let begin = || {
+            let (owner, trust) = (ShareOwner::Scope(scope), TrustLevel::Own);
+            let claim = Claim { owner, trust, agent: agent.name().to_owned(), bytes: 1, agent_turns_max: None };
+            live.begin(&agent, &record, claim, 1, TurnRequest::default())
+        };
+        let first = begin().expect("there is room");
+        let refused = begin().err().expect("it is still there");
+        assert_eq!(refused.refusal, Refusal::Overloaded);
+        assert!(refused.message.contains("try again in a moment"), "{}", refused.message);
+        assert!(live.running("t").is_some_and(|running| Arc::ptr_eq(&running, &first)), "the first one");
+        live.finish("t", Vec::new);
+        assert!(begin().is_ok(), "it is over");
+    }
 
     #[test]
     fn nobody_waits_for_the_next_turn_of_a_task_that_changed_while_it_was_read() {

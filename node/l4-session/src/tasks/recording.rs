@@ -1,12 +1,14 @@
-//! What is recorded of a turn that ended, with its end.
+//! What is recorded of a turn that ended, with its end, and of what somebody says of its calls.
 
 use a2a::TaskState;
 use althing_call::{Trace, chain};
-use althing_execution::EndedTurn;
+use althing_execution::{EndedTurn, ToldCall};
 use althing_protocol::Label;
 use althing_protocol::audit::AuditOutcome;
 use althing_store::Batch;
+use serde_json::Value;
 
+use crate::machine::session::Choice;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::live::LiveTask;
 use crate::tasks::runner::TaskRunner;
@@ -31,6 +33,36 @@ pub(super) fn without_task(runner: &TaskRunner, live: &LiveTask, outcome: &Outco
         Outcome::Refused(_) => AuditOutcome::Refused,
     };
     rows(runner, live, (label, None), outcome)
+}
+
+/// Rows for the batch in which it is written what `by` says of a call in doubt, step `step`: the choice, and what it brought.
+pub(super) fn told(
+    runner: &TaskRunner,
+    live: &LiveTask,
+    (step, name): (u32, &str),
+    (choice, brought): (Choice, Option<(&Value, Option<Label>)>),
+    by: &str,
+) -> Batch {
+    let Some(recorder) = runner.recorder().get() else { return Batch::new() };
+    let bound = runner.host().binding(&live.agent);
+    let manifest = bound.as_ref().map(|binding| &binding.bound.manifest);
+    recorder.told(&ToldCall {
+        agent: &live.agent,
+        task: &live.id,
+        step,
+        name,
+        principals: &chain::written(&live.request.call.principals),
+        label: brought.and_then(|(_, label)| label),
+        contract: manifest.map_or("", |manifest| manifest.contract_digest.as_str()),
+        binding: bound.as_ref().map_or("", |binding| &*binding.hash),
+        outcome: match choice {
+            Choice::Done => AuditOutcome::Done,
+            Choice::Again => AuditOutcome::InDoubt,
+            Choice::Failed => AuditOutcome::Failed,
+        },
+        result: brought.map(|(result, _)| result),
+        by,
+    })
 }
 
 fn rows(

@@ -1,9 +1,12 @@
 //! A turn that stopped where its agent did something else than before its node ended, or where another agent would have gone on:
 //! the owner of the node has it go on anew from one of its steps, within a day.
 
+use std::time::Duration;
+
 use a2a::TaskState;
 use althing_call::Principal;
 use althing_failure::{CallStep, Kind, Remedy};
+use tokio::time::timeout;
 
 use crate::journal::{Journals, RowSeal};
 use crate::machine::record::Record;
@@ -13,6 +16,9 @@ use crate::tasks::begin;
 use crate::tasks::resume;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::store::{Encoded, TaskStoreError};
+
+/// How long the end of a turn is waited for that is on disk: whoever listens to it is told of it meanwhile.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a turn does not go on anew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +35,14 @@ pub enum RestartRefusal {
          send the message again"
     )]
     NotStopped {
+        /// The id that was named.
+        task: String,
+    },
+    /// Whoever listens to it is still told that it stopped.
+    #[error(
+        "task {task} has stopped, and its turn is still ending, since somebody who listens to it reads slowly: try again in a moment"
+    )]
+    StillEnding {
         /// The id that was named.
         task: String,
     },
@@ -73,7 +87,7 @@ impl RestartRefusal {
             RestartRefusal::NotStopped { .. } | RestartRefusal::Step { error: RestartError::Final { .. }, .. } => {
                 Kind::Refused
             }
-            RestartRefusal::NoAgent { .. } => Kind::NotYet,
+            RestartRefusal::NoAgent { .. } | RestartRefusal::StillEnding { .. } => Kind::NotYet,
             RestartRefusal::Step { error: RestartError::Checkpoint { .. } | RestartError::NoStep { .. }, .. } => {
                 Kind::Invalid
             }
@@ -93,8 +107,23 @@ impl RestartRefusal {
     }
 }
 
-/// Has the turn of a task that stopped go on anew from a step, as `by` says. That is on disk when this completes.
+/// Has the turn of a task that stopped go on anew from a step, as `by` says. That is on disk when this completes. A turn that is still
+/// ending is waited for, for a moment.
 pub(super) async fn restart(runner: &TaskRunner, id: &str, from: u32, by: &Principal) -> Result<(), RestartRefusal> {
+    let refused = attempt(runner, id, from, by).await;
+    if !matches!(refused, Err(RestartRefusal::StillEnding { .. })) {
+        return refused;
+    }
+    // Without the lock, which is that of other tasks too.
+    if let Some(live) = runner.live().running(id) {
+        let mut state = live.state.subscribe();
+        // An error means that it takes longer, which the next attempt finds.
+        let _ = timeout(END_PATIENCE, state.wait_for(task::is_idle)).await;
+    }
+    attempt(runner, id, from, by).await
+}
+
+async fn attempt(runner: &TaskRunner, id: &str, from: u32, by: &Principal) -> Result<(), RestartRefusal> {
     let lock = runner.live().write_lock(id).await;
     let unkept = |reason: String| RestartRefusal::Task { reason };
     let (reader, named) = (runner.clone(), id.to_owned());
@@ -142,6 +171,10 @@ fn read(runner: &TaskRunner, id: &str) -> Result<TurnStop, RestartRefusal> {
     let journals = runner.store().journals();
     let turn = journals.restartable(id, runner.now_ms()).filter(|_| has_failed);
     let key = turn.ok_or_else(|| RestartRefusal::NotStopped { task: id.to_owned() })?;
+    // It was live before that was on disk, and is so until all who listen were told.
+    if runner.live().running(id).is_some() {
+        return Err(RestartRefusal::StillEnding { task: id.to_owned() });
+    }
     let damaged = |Damage { what, .. }: Damage| RestartRefusal::Damaged { task: id.to_owned(), what };
     let seal = RowSeal::of(runner.host().memory_seal(&record.agent));
     let begin = journals.begin(&key, &seal).map_err(damaged)?;

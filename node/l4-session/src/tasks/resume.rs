@@ -109,11 +109,16 @@ fn unfinished(runner: &TaskRunner, agent: &HostedAgent) -> Vec<String> {
     all
 }
 
-/// Fails a task whose agent is not here.
-pub(super) async fn give_up(runner: &TaskRunner, id: &str) {
+/// Fails a task whose agent is not here; false if a turn of it is still ending, and it is to be tried again.
+pub(super) async fn give_up(runner: &TaskRunner, id: &str) -> bool {
     let _lock = runner.live().write_lock(id).await;
+    if runner.live().running(id).is_some() {
+        return false;
+    }
     let (reader, named) = (runner.clone(), id.to_owned());
-    let Ok(Ok(Some((record, rows)))) = runner.apart(move || task_rows::read(&reader, &named)).await else { return };
+    let Ok(Ok(Some((record, rows)))) = runner.apart(move || task_rows::read(&reader, &named)).await else {
+        return true;
+    };
     let began = record.read_begin().and_then(Result::ok);
     let agent = began.and_then(|began| Some(AgentRef { id: began.agent.parse().ok()?, version: began.version.into() }));
     let failure = match &rows {
@@ -127,6 +132,7 @@ pub(super) async fn give_up(runner: &TaskRunner, id: &str) {
         // There is no room for it, or its beginning names no agent.
         None => note_unreadable(runner, id, &failure.to_string()).await,
     }
+    true
 }
 
 /// Waits for a task whose turn is to go on where its node ended, until it does, or does not go on.
@@ -156,6 +162,10 @@ async fn resume_task(
         None => None,
     };
     let lock = runner.live().write_lock(id).await;
+    if runner.live().running(id).is_some() {
+        // What the task is now is on disk, and whoever listens to its last turn is told of that first.
+        return Progress::Later;
+    }
     let read = match task_rows::read_locked(runner, id, copy).await {
         Ok(read) => read,
         Err(why) => return unreadable(runner, attempt, &why).await,
@@ -165,8 +175,7 @@ async fn resume_task(
         return Progress::Made;
     };
     let Some(agent) = version_for(runner, agent, &record, is_last) else { return Progress::Later };
-    let is_resumable = begin::is_resumable(runner, &agent);
-    let binding = begin::binding(runner, &agent);
+    let (is_resumable, binding) = (begin::is_resumable(runner, &agent), begin::binding(runner, &agent));
     let present = Present { version: &agent.version, binding: &binding, is_resumable, now_ms: runner.now_ms() };
     let recovery = recovery::decide(&rows, present);
     let right = match &recovery {
@@ -335,7 +344,7 @@ fn begin_again(
             asked.elapsed = Duration::from_millis(runner.now_ms().saturating_sub(rows.began_ms()));
             asked.call.rights.lease = lease;
             let rows = begin::arranged(runner, agent, rows);
-            asked.journal = Some(Arc::new(begin::opened(runner, agent, rows)));
+            asked.journal = Some(Arc::new(begin::opened(runner, agent, rows, begin::payer(runner, &record))));
         }
         // It is told that it failed, and nothing runs. Its rows go when the node starts again.
         Err(_) => asked.before = before(&record),

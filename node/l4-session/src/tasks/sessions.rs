@@ -8,12 +8,17 @@ use althing_call::Principal;
 use althing_execution::journal::{JournalError, StepOutcome};
 use althing_execution::tools::{PendingAsks, RESULT_BYTES_MAX};
 use althing_failure::{CallStep, Kind, Remedy};
+use althing_protocol::Label;
+use althing_protocol::contract::DataLabel;
+use althing_store::Batch;
 use serde_json::Value;
 
+use crate::journal::TurnJournal;
 use crate::machine::losses::TurnLoss;
 use crate::machine::session::{Choice, Doubt};
 use crate::tasks::begin;
 use crate::tasks::live::LiveTask;
+use crate::tasks::recording;
 use crate::tasks::rehearsal::{Rehearsal, RehearsalError, TaskTape};
 use crate::tasks::restart::{self, RestartRefusal};
 use crate::tasks::resume;
@@ -313,7 +318,8 @@ impl Sessions {
     }
 
     /// Says what came of a call in doubt: step `seq` of a task's turn. The turn goes on when none is in doubt any more. What
-    /// was said, and that `by` said it, is on disk when this completes.
+    /// was said, and that `by` said it, is on disk when this completes, with what is recorded of that. A result has the label of what the turn was given, with what
+    /// the tool's profile says; without one nobody vouches for it, as for what the tool itself answers.
     ///
     /// # Errors
     /// [`ResolutionError`]; then nothing was said.
@@ -327,12 +333,18 @@ impl Sessions {
                 if bytes > RESULT_BYTES_MAX {
                     return Err(ResolutionError::TooLong { bytes });
                 }
-                (Choice::Done, Some(StepOutcome { result: Ok(result), tokens: 0, label: None }))
+                let label = Some(told_label(&self.runner, &live, journal, seq).await);
+                (Choice::Done, Some(StepOutcome { result: Ok(result), tokens: 0, label }))
             }
             Resolution::Again => (Choice::Again, None),
             Resolution::Failed => (Choice::Failed, None),
         };
-        if journal.clear_doubt(seq, choice, outcome, &by.to_string()).await? {
+        let by = by.to_string();
+        let brought = outcome.as_ref().and_then(|outcome| Some((outcome.result.as_ref().ok()?, outcome.label)));
+        let doubt = journal.ledger().doubts.into_iter().find(|doubt| doubt.seq == seq);
+        let told = |doubt: Doubt| recording::told(&self.runner, &live, (seq, &doubt.name), (choice, brought), &by);
+        let records = doubt.map_or_else(Batch::new, told);
+        if journal.clear_doubt(seq, choice, outcome, (&by, records)).await? {
             return Ok(());
         }
         let doubts = journal.ledger().doubts.iter().map(|doubt| doubt.seq).collect();
@@ -347,6 +359,16 @@ impl Sessions {
             None => ResolutionError::NoTask { task: task.to_owned() },
         }
     }
+}
+
+/// The label of what somebody says that a call in doubt brought, with that of all that its turn was given by then.
+async fn told_label(runner: &TaskRunner, live: &LiveTask, journal: &TurnJournal, seq: u32) -> Label {
+    let given = Label::of_both(journal.label().await, live.said().label());
+    let doubts = journal.ledger().doubts;
+    let tool = doubts.iter().find(|doubt| doubt.seq == seq).map_or("", |doubt| doubt.name.as_str());
+    let nobody = || Label { level: given.map_or(DataLabel::Public, |given| given.level), trusted: false };
+    let told = runner.host().tools(&live.agent).map_or_else(nobody, |tools| tools.told_label(tool, given));
+    given.map_or(told, |given| given.join(told))
 }
 
 /// A turn that runs, or waits for what is said of its calls.

@@ -44,6 +44,17 @@ pub enum StepsError {
         /// Which version of which agent made it.
         agent: String,
     },
+    /// Its turn is not over, and has no journal.
+    #[error(
+        "task {task} is not over, and has no journal: agent {agent:?} has made no step that is written down, and a program that is \
+         only given its message again makes none"
+    )]
+    Unwritten {
+        /// The id that was named.
+        task: String,
+        /// Which version of which agent works on it.
+        agent: String,
+    },
     /// It was begun by somebody else.
     #[error(
         "task {task} is of another caller than the owner of this node, and what was said in it is shown to that one alone"
@@ -73,7 +84,7 @@ impl StepsError {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            StepsError::NoTask { .. } | StepsError::NoJournal { .. } => Kind::NotFound,
+            StepsError::NoTask { .. } | StepsError::NoJournal { .. } | StepsError::Unwritten { .. } => Kind::NotFound,
             StepsError::OtherCaller { .. } => Kind::Refused,
             StepsError::Damaged { .. } | StepsError::Task { .. } => Kind::Failed,
         }
@@ -85,6 +96,7 @@ impl StepsError {
         match self {
             StepsError::NoTask { .. } => Some(CallStep::NameTask.into()),
             StepsError::NoJournal { .. }
+            | StepsError::Unwritten { .. }
             | StepsError::OtherCaller { .. }
             | StepsError::Damaged { .. }
             | StepsError::Task { .. } => None,
@@ -109,7 +121,12 @@ pub(super) fn of(runner: &TaskRunner, task: &str) -> Result<Vec<TurnSteps>, Step
         turns.extend(read.map(|(message, rows)| TurnSteps { message, ended_ms, rows }));
     }
     if turns.is_empty() {
-        return Err(StepsError::NoJournal { task: task.to_owned(), agent: record.agent });
+        let (task, agent) = (task.to_owned(), record.agent);
+        let is_over = runner.live().running(&task).is_none();
+        return Err(match is_over {
+            true => StepsError::NoJournal { task, agent },
+            false => StepsError::Unwritten { task, agent },
+        });
     }
     Ok(turns)
 }

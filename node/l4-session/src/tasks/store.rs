@@ -146,7 +146,7 @@ impl TaskStore {
         };
         let mut record = decode(id.as_bytes(), &value)?;
         if let Some(failure) = summary.failure {
-            fail(&mut record.task, failure, summary.changed_ms);
+            fail(&mut record.task, (failure, summary.doubts.as_deref()), summary.changed_ms);
         }
         Ok(Some(record))
     }
@@ -253,12 +253,33 @@ impl TaskStore {
     /// Marks tasks as failed in their summaries, without writing the records: the disk may be full. If not even this can be
     /// written, it is remembered until the node ends; the next start does it again.
     pub async fn note_failures(&self, ids: &[String], failure: NotedFailure, now_ms: i64) {
-        let mut batch = Batch::new();
+        self.note_failed(ids, (failure, None), Batch::new(), now_ms).await;
+    }
+
+    /// The same of a task of whose calls in doubt that is told, with those rows. Gives whether it is on disk.
+    pub async fn note_unwritten(
+        &self,
+        id: &str,
+        (failure, doubts): (NotedFailure, Option<String>),
+        rows: Batch,
+        now_ms: i64,
+    ) -> bool {
+        self.note_failed(&[id.to_owned()], (failure, doubts), rows, now_ms).await
+    }
+
+    async fn note_failed(
+        &self,
+        ids: &[String],
+        (failure, doubts): (NotedFailure, Option<String>),
+        mut batch: Batch,
+        now_ms: i64,
+    ) -> bool {
         {
             let mut listing = self.lock();
             for id in ids {
                 let Some(mut summary) = listing.summary(id) else { continue };
                 (summary.state, summary.changed_ms, summary.failure) = (TaskState::Failed, now_ms, Some(failure));
+                summary.doubts.clone_from(&doubts);
                 batch.put(TASK_SUMMARIES, id.as_bytes(), encode(&summary));
                 listing.note(id, &summary);
                 if failure.is_loss() {
@@ -268,9 +289,9 @@ impl TaskStore {
                 }
             }
         }
-        if let Err(error) = self.store.write(batch, Durability::Synced).await {
-            tracing::error!(tasks = ids.len(), %error, "the failure of tasks cannot be written; it is noted again when the node starts");
-        }
+        let written = self.store.write(batch, Durability::Synced).await;
+        let again = "the failure of tasks cannot be written; it is noted again when the node starts";
+        written.inspect_err(|error| tracing::error!(tasks = ids.len(), %error, "{again}")).is_ok()
     }
 
     /// Notes since when a task waits for its agent, Unix milliseconds, or that it does not, without writing the record. What cannot
@@ -393,9 +414,11 @@ fn summarise(key: &[u8], value: &[u8], add: &mut impl FnMut(String, Summary)) {
     }
 }
 
-/// Sets a task to failed whose record does not say so; gives the event.
-pub(crate) fn fail(task: &mut Task, failure: NotedFailure, at_ms: i64) -> StreamResponse {
-    let mut message = Message::new(Role::Agent, vec![Part::text(failure.message())]);
+/// Sets a task to failed whose record does not say so, and of whose calls that is told which are in doubt; gives the event.
+pub(crate) fn fail(task: &mut Task, (failure, doubts): (NotedFailure, Option<&str>), at_ms: i64) -> StreamResponse {
+    let texts = [Some(failure.message()), doubts];
+    let said = texts.into_iter().flatten().collect::<Vec<_>>().join(". ");
+    let mut message = Message::new(Role::Agent, vec![Part::text(said)]);
     // The same each time that it is read.
     message.message_id = format!("{}-failed", task.id);
     let at = DateTime::from_timestamp_millis(at_ms).unwrap_or(DateTime::UNIX_EPOCH);

@@ -179,14 +179,14 @@ pub enum Again {
 pub trait Worker: Send + Sync + 'static {
     /// What this node can do now for these owners.
     fn report(&self, askers: &BTreeSet<PublisherId>) -> Report;
-    /// Whether this node can run a task now.
+    /// Whether this node can run a task now. Completes without anybody being asked.
     ///
     /// # Errors
     /// Why not, and whether it can later.
-    fn admit(&self, task: &Assigned) -> Result<(), WorkFailure>;
+    fn admit<'a>(&'a self, task: &'a Assigned) -> BoxFuture<'a, Result<(), WorkFailure>>;
     /// Whether results of whoever does a task here have passed gates when they are given.
-    fn verifies(&self, _task: &Assigned) -> bool {
-        false
+    fn verifies<'a>(&'a self, _task: &'a Assigned) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
     }
     /// Runs a task. Dropping the future stops it.
     fn run(&self, task: Assigned) -> BoxFuture<'static, Result<Vec<u8>, WorkFailure>>;

@@ -239,7 +239,7 @@ async fn begin(outbox: &Outbox, worker: &dyn Worker, task: &Assigned, is_begun: 
     if is_begun {
         return hold(outbox, claim).await;
     }
-    if let Err(failure) = worker.admit(task) {
+    if let Err(failure) = worker.admit(task).await {
         tracing::debug!(task = %task.task, reason = failure.reason, again = ?failure.again, "a task is not begun");
         let _ = outbox.execute(unfinished(claim, failure, false)).await;
         return false;
@@ -313,7 +313,7 @@ async fn attempt(groups: Groups, member: Arc<Member>, worker: Arc<dyn Worker>, t
         return;
     }
     let (group, id, is_step) = (task.group, task.task, task.is_step);
-    let said = (task.answer.clone(), worker.verifies(&task));
+    let said = (task.answer.clone(), worker.verifies(&task).await);
     let ended = tokio::select! {
         biased;
         ended = worker.run(task) => ended,

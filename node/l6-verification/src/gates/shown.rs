@@ -1,25 +1,27 @@
 //! What may be shown of one output.
 
-use a2a::{Artifact, Message, Part, PartContent, TaskState};
+use a2a::{Artifact, Message, Part, TaskState};
 use althing_execution::agent::{Made, UNWORDED_FAILURE};
 use althing_protocol::{digest, hex};
 
 use crate::machine::answer::essence;
+use crate::machine::rules::shows_media;
 
 /// Bytes of the hash that stands for an id.
 const ID_BYTES: usize = 16;
 
 /// The output without what no gate judges: the metadata of events, of artifacts and of parts, names, words of progress and of a
-/// failure. `own_ids`: whether the ids are the agent's own, for which a hash stands then, the same for the same id.
-pub(super) fn judged(made: Made, own_ids: bool) -> Made {
+/// failure, and media types but for those that the contract permits. `own_ids`: whether the ids are the agent's own, for which a hash
+/// stands then, the same for the same id.
+pub(super) fn judged(made: Made, own_ids: bool, permitted: &[String]) -> Made {
     match made {
-        Made::Annotated(made, _) => judged(*made, own_ids),
+        Made::Annotated(made, _) => judged(*made, own_ids, permitted),
         Made::Artifact { artifact, append, last } => {
             let artifact = Artifact {
                 artifact_id: id(artifact.artifact_id, own_ids),
                 name: None,
                 description: None,
-                parts: artifact.parts.into_iter().map(bare).collect(),
+                parts: bare_parts(artifact.parts, permitted),
                 metadata: None,
                 extensions: None,
             };
@@ -27,11 +29,13 @@ pub(super) fn judged(made: Made, own_ids: bool) -> Made {
         }
         Made::Status(TaskState::Working, _) => Made::Status(TaskState::Working, None),
         Made::Status(state, message) => {
-            let told = message.map(|message| bare_message(message, own_ids));
+            // A question is no answer: no gate judges it.
+            let permitted: &[String] = if state == TaskState::Completed { permitted } else { &[] };
+            let told = message.map(|message| bare_message(message, own_ids, permitted));
             let told = if is_failure(&state) { told.map(unworded) } else { told };
             Made::Status(state, told)
         }
-        Made::Reply(message) => Made::Reply(bare_message(message, own_ids)),
+        Made::Reply(message) => Made::Reply(bare_message(message, own_ids, permitted)),
         Made::Begun { state, .. } => Made::Begun { state, metadata: None },
         made @ Made::Remember(_) => made,
     }
@@ -54,22 +58,22 @@ fn id(id: String, own_ids: bool) -> String {
     if own_ids { hex(&digest(id.as_bytes())[..ID_BYTES]) } else { id }
 }
 
-fn bare(part: Part) -> Part {
-    let Part { content, media_type, .. } = part;
-    // What encoding a file has is said nowhere else.
-    let is_file = matches!(content, PartContent::Raw(_) | PartContent::Url(_));
-    let media_type = if is_file { media_type } else { media_type.map(|media| essence(&media)) };
-    Part { content, filename: None, media_type, metadata: None }
+fn bare_parts(parts: Vec<Part>, permitted: &[String]) -> Vec<Part> {
+    let bare = |part: Part| {
+        let media_type = part.media_type.as_deref().map(essence).filter(|media| shows_media(permitted, media));
+        Part { content: part.content, filename: None, media_type, metadata: None }
+    };
+    parts.into_iter().map(bare).collect()
 }
 
-fn bare_message(message: Message, own_ids: bool) -> Message {
+fn bare_message(message: Message, own_ids: bool, permitted: &[String]) -> Message {
     let Message { message_id, context_id, task_id, role, parts, .. } = message;
     Message {
         message_id: id(message_id, own_ids),
         context_id,
         task_id,
         role,
-        parts: parts.into_iter().map(bare).collect(),
+        parts: bare_parts(parts, permitted),
         metadata: None,
         extensions: None,
         reference_task_ids: None,

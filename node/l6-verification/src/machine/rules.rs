@@ -9,6 +9,12 @@ use super::json;
 
 /// The media type of JSON.
 const JSON: &str = "application/json";
+/// The media type of text that says nothing of itself.
+const TEXT: &str = "text/plain";
+/// Characters of each half of a media type (RFC 6838, section 4.2).
+const MEDIA_HALF_MAX: usize = 127;
+/// Those that are no letters and no digits, behind the first one.
+const MEDIA_MARKS: &str = "!#$&-^_.+";
 /// Why models stop in the middle of an answer, in the words of their endpoints.
 const CUTS: [&str; 3] = ["length", "max_tokens", "content_filter"];
 
@@ -49,7 +55,7 @@ impl Rules<'_> {
         let is_json = || matches!(&piece.content, Content::Text(text) if json::strict(text).is_ok());
         let is_text = matches!(piece.content, Content::Text(_));
         let default = match &piece.content {
-            Content::Text(_) => "text/plain",
+            Content::Text(_) => TEXT,
             Content::Data(_) => JSON,
             Content::File(_) => "application/octet-stream",
         };
@@ -117,10 +123,26 @@ fn names_json(media: &str) -> bool {
     media == JSON || media.ends_with("+json")
 }
 
+/// Whether a media type (see [`essence`](super::answer::essence)) may be shown of a part whose contract permits these. What it permits
+/// its gate judges; where it names none, nobody does, and only those are shown that tell nothing.
+#[must_use]
+pub fn shows_media(permitted: &[String], media: &str) -> bool {
+    !permitted.is_empty() || [TEXT, JSON].contains(&media)
+}
+
 /// Whether a media type is the one that is permitted by `type/subtype`, or one of `type/*`.
 fn covers(permitted: &str, media: &str) -> bool {
     let kind = permitted.strip_suffix('*').filter(|kind| kind.ends_with('/'));
-    permitted == media || kind.is_some_and(|kind| media.starts_with(kind))
+    permitted == media || kind.is_some_and(|kind| media.starts_with(kind) && is_media_type(media))
+}
+
+/// Whether it is `type/subtype` in the characters that media types have: no sentence is.
+fn is_media_type(media: &str) -> bool {
+    let is_half = |half: &str| {
+        let is_plain = half.chars().all(|one| one.is_ascii_alphanumeric() || MEDIA_MARKS.contains(one));
+        is_plain && half.len() <= MEDIA_HALF_MAX && half.starts_with(|first: char| first.is_ascii_alphanumeric())
+    };
+    media.split_once('/').is_some_and(|(kind, subtype)| is_half(kind) && is_half(subtype))
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ async fn of_a_failure_no_word_of_its_agent_is_shown() {
 #[tokio::test]
 async fn of_an_error_no_word_of_its_agent_is_shown() {
     let refused = AgentError::Refused { code: -32_000, message: WORD.to_owned(), details: vec![json!(WORD)] };
-    for error in [AgentError::Failed(WORD.to_owned()), AgentError::Rejected(WORD.to_owned()), refused] {
+    let foreign = AgentError::NotA2a(format!("an event with the name {WORD:?}"));
+    for error in [AgentError::Failed(WORD.to_owned()), AgentError::Rejected(WORD.to_owned()), refused, foreign] {
         let ended = async |verify: Value| {
             let turns = (vec![vec![text(WORD)]], Some(error.clone()));
             let seen = seen_of(Ports::none(), verify, "how much?", turns).await;
@@ -104,6 +105,48 @@ async fn ids_names_and_metadata_say_nothing() {
             }
         }
     }
+}
+
+/// The media types of the parts that are shown.
+fn media_types(seen: &Seen) -> Vec<Option<String>> {
+    let parts = |made: &Made| match made {
+        Made::Artifact { artifact, .. } => artifact.parts.clone(),
+        Made::Reply(message) | Made::Status(_, Some(message)) => message.parts.clone(),
+        other => panic!("{other:?}"),
+    };
+    seen.made.iter().flat_map(parts).map(|part| part.media_type).collect()
+}
+
+#[tokio::test]
+async fn a_media_type_that_the_contract_does_not_permit_says_nothing() {
+    const SENTENCE: &str = "QUICKSAND the real total";
+    let mut permits = schema();
+    permits["media"] = json!(["application/*"]);
+    let text = |media: &str| Part::text("{\"total\": 7}").with_media_type(media);
+    let file = |media: &str| Part::raw(b"{\"total\": 7}".to_vec()).with_media_type(media);
+    for (verify, part, shown) in [
+        (schema(), text(SENTENCE), None),
+        (schema(), text("text/quicksand"), None),
+        (schema(), text("text/plain"), Some("text/plain")),
+        (schema(), text("Application/JSON; note=quicksand"), Some("application/json")),
+        (checked(), text(SENTENCE), None),
+        (checked(), file(SENTENCE), None),
+        (checked(), file("image/quicksand"), None),
+        (checked(), file("text/plain; charset=quicksand"), Some("text/plain")),
+        (permits.clone(), text("application/vnd.total+json"), Some("application/vnd.total+json")),
+    ] {
+        let message = Message::new(Role::Agent, vec![part.clone()]);
+        let ending = Made::Status(TaskState::Completed, Some(message.clone()));
+        for made in [artifact(vec![part.clone()], false), Made::Reply(message.clone()), ending] {
+            let (seen, _) = judged(verify.clone(), vec![made]).await;
+            assert_eq!((&seen.ended, media_types(&seen)), (&Ok(()), vec![shown.map(str::to_owned)]), "{part:?}");
+        }
+    }
+    let (seen, _) = judged(permits.clone(), vec![artifact(vec![text("application/the real total")], false)]).await;
+    assert!(why(&seen).starts_with("GATE_REFUSED: the gate `media`") && seen.made.is_empty(), "{:?}", seen.ended);
+    let asks = Made::Status(TaskState::InputRequired, Some(Message::new(Role::Agent, vec![text(SENTENCE)])));
+    let (seen, _) = judged(permits, vec![asks]).await;
+    assert_eq!((seen.ended.is_ok(), media_types(&seen)), (true, vec![None]));
 }
 
 #[tokio::test]

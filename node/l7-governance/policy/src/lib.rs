@@ -38,7 +38,7 @@ pub use explain::{Explanation, Reason, explain};
 pub use finding::{Finding, Place};
 pub use gate::Gate;
 pub use kind::{EntityName, Kind};
-pub use lint::lint;
+pub use lint::{NO_PERMIT, lint};
 pub use schema::{Schema, TOOLS_MAX, ToolInput, ToolSignature};
 pub use set::{PolicySet, ReadError, SetDigest};
 pub use world::{ENTITIES_MAX, Entry, World, WorldError};

@@ -3,6 +3,7 @@
 use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
 
 use crate::finding::Finding;
+use crate::gate::Gate;
 use crate::kind::{EntityName, Kind};
 use crate::set::{PolicySet, name_of};
 use crate::world::World;
@@ -10,8 +11,19 @@ use crate::world::World;
 /// Annotations that mean something here, and those that tell people something.
 const ANNOTATIONS: [&str; 9] = ["id", "ask", "consent", "sign_off", "doc", "description", "title", "reason", "advice"];
 
+/// What is found of a set with which everything is denied.
+pub const NO_PERMIT: &str = "no policy permits anything";
+
+/// Without a permit for these a node does little, for its owner too; and what does not happen then.
+const NEEDED: [(Gate, &str); 4] = [
+    (Gate::Call, "no agent is called"),
+    (Gate::Model, "no model is asked"),
+    (Gate::BindAgent, "no agent with a model or tools starts"),
+    (Gate::AddAgent, "no agent is added"),
+];
+
 /// The warnings of a set: what can never apply, names of what is not known here, annotations that mean nothing, a policy
-/// that makes others useless.
+/// that makes others useless, what no permit reaches.
 #[must_use]
 pub fn lint(file: &str, set: &PolicySet, world: &World) -> Vec<Finding> {
     let mut findings = set.warnings().to_vec();
@@ -45,13 +57,40 @@ pub fn lint(file: &str, set: &PolicySet, world: &World) -> Vec<Finding> {
         }
     }
     if !set.cedar().policies().any(|policy| policy.effect() == Effect::Permit) {
-        let what = "no policy permits anything".to_owned();
+        let what = NO_PERMIT.to_owned();
         let remedy = "with this set everything is denied; add a permit".to_owned();
         findings.push(Finding { file: file.to_owned(), place: None, policy: None, what, remedy });
+    } else {
+        findings.extend(unreached(file, set));
     }
     findings.sort_by(|a, b| (a.place, a).cmp(&(b.place, b)));
     findings.dedup();
     findings
+}
+
+/// What a node needs and no permit is for.
+fn unreached(file: &str, set: &PolicySet) -> Option<Finding> {
+    let permits: Vec<&Policy> = set.cedar().policies().filter(|policy| policy.effect() == Effect::Permit).collect();
+    let is_unreached = |(gate, _): &&(Gate, &str)| !permits.iter().any(|permit| reaches(permit, *gate));
+    let (gates, follows): (Vec<&str>, Vec<&str>) =
+        NEEDED.iter().filter(is_unreached).map(|(gate, follows)| (gate.word(), *follows)).unzip();
+    if gates.is_empty() {
+        return None;
+    }
+    let what = format!("no permit reaches {}", gates.join(", "));
+    let remedy =
+        format!("add a permit for each that is wanted; with this set {}, also on the owner's word", follows.join(", "));
+    Some(Finding { file: file.to_owned(), place: None, policy: None, what, remedy })
+}
+
+/// Whether the scope of a policy is for the action of a gate.
+fn reaches(policy: &Policy, gate: Gate) -> bool {
+    let wanted = Kind::Action.uid(gate.word());
+    match policy.action_constraint() {
+        ActionConstraint::Any => true,
+        ActionConstraint::Eq(action) => action == wanted,
+        ActionConstraint::In(actions) => actions.contains(&wanted),
+    }
 }
 
 fn unknown_annotations(policy: &Policy) -> impl Iterator<Item = String> {

@@ -248,6 +248,15 @@ impl PolicySet {
         &self.authorizer
     }
 
+    /// The policies that ask for sign-offs, by their ids: how many persons, and with which role.
+    pub fn sign_offs(&self) -> impl Iterator<Item = (&str, u32, &str)> {
+        let demands = self.demands.iter().flat_map(|(id, all)| all.iter().map(move |demand| (id, demand)));
+        demands.filter_map(|(id, demand)| match demand {
+            Demand::SignOff { count, role } => Some((id.as_str(), *count, role.as_str())),
+            Demand::Consent { .. } => None,
+        })
+    }
+
     /// `None` where it asks for nothing.
     pub(crate) fn demands_of(&self, policy: &str) -> Option<&BTreeSet<Demand>> {
         self.demands.get(policy)

@@ -14,6 +14,7 @@ use crate::{
 
 const FILE: &str = "policies.cedar";
 const PAGE: &str = include_str!("../../../../docs/policies.md");
+const EXAMPLE: &str = include_str!("../../../../docs/examples/policies.cedar");
 
 fn schema() -> Schema {
     let search = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
@@ -299,6 +300,40 @@ fn lint_names_what_can_never_apply_and_what_is_not_known() {
             "{policy} {words}: {found:#?}"
         );
     }
+}
+
+#[test]
+fn lint_names_what_a_node_needs_and_no_permit_reaches() {
+    let found =
+        |text: &str| lint(FILE, &set(text), &world(&schema())).iter().map(ToString::to_string).collect::<Vec<String>>();
+    let tools = found(r#"permit(principal, action in Action::"useTool", resource) when { resource.tier < 3 };"#);
+    assert!(tools.len() == 1 && tools[0].contains("reaches call, model, bindAgent, addAgent:"), "{tools:?}");
+    let some = found(r#"permit(principal, action in [Action::"call", Action::"addAgent"], resource);"#);
+    assert!(some.len() == 1 && some[0].contains("reaches model, bindAgent:"), "{some:?}");
+    let none = found("forbid(principal, action, resource) when { context.level > 1 };");
+    assert!(none.len() == 1 && none[0].contains("no policy permits anything"), "{none:?}");
+}
+
+#[test]
+fn the_example_permits_the_owner_and_the_owners_agents_their_work() {
+    let (set, world) = (set(EXAMPLE), world(&schema()));
+    let found = lint(FILE, &set, &world);
+    assert!(found.is_empty(), "{found:?}");
+    let (owner, clerk) = (EntityName::new(Kind::Person, "ada"), EntityName::new(Kind::Agent, "clerk"));
+    let memory = EntityName::new(Kind::Memory, "clerk");
+    let arguments = Map::new();
+    for (principal, gate, resource) in [
+        (&owner, Gate::Call, &clerk),
+        (&clerk, Gate::Call, &clerk),
+        (&clerk, Gate::Remember, &memory),
+        (&clerk, Gate::Recall, &memory),
+        (&owner, Gate::AddAgent, &clerk),
+    ] {
+        let (arguments, label, person) = (&arguments, PUBLIC, Some("ada"));
+        let request = Request { principal, gate, resource, arguments, label, person, facts: &[] };
+        assert_eq!(set.decide(&world, &request).answer, Answer::Permit, "{principal} {gate:?} {resource}");
+    }
+    assert_eq!(of_tool(&set, "shop/search", &json!({ "q": "shoes" })).answer, Answer::Permit);
 }
 
 fn file_of_cases() -> Value {

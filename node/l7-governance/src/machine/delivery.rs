@@ -150,6 +150,19 @@ pub struct Notice {
     pub is_escalation: bool,
 }
 
+impl Notice {
+    /// The id of the message that tells it to an agent: the same one of each attempt, so that nobody is told twice by one that was taken.
+    #[must_use]
+    pub fn message_id(&self) -> String {
+        format!("{}-{}", hex(&self.ask), self.person)
+    }
+}
+
+/// The question of which a message of that id would tell somebody, 32 hexadecimal digits; none where it is no such id.
+pub(crate) fn asked_in(message_id: &str) -> Option<&str> {
+    message_id.split_once('-').map(|(ask, _)| ask)
+}
+
 /// What is due, and when to look again, Unix milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DueNotices {

@@ -68,6 +68,13 @@ impl ToolProfile {
         }
     }
 
+    /// That of a model, which changes nothing by itself: how far it is cleared, and whether somebody wrote that.
+    #[must_use]
+    pub fn of_model(clearance: DataLabel, is_written: bool) -> ToolProfile {
+        let (effect, trusted, is_stated) = (Effect::None, true, is_written);
+        ToolProfile { effect, trusted, clearance, is_stated, ..ToolProfile::default() }
+    }
+
     /// The label of what it answers to an agent whose contract has that label.
     #[must_use]
     pub fn result_label(&self, of_contract: DataLabel) -> Label {

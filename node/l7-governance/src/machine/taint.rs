@@ -89,11 +89,40 @@ pub enum DenyReason {
         /// The strictest label of data that the tool may be given.
         clearance: DataLabel,
     },
+    /// The model is not cleared for the data.
+    Model {
+        /// The label of the data.
+        level: DataLabel,
+        /// The strictest label of data that the model may be given.
+        clearance: DataLabel,
+    },
     /// The tool needs more care than the contract allows.
     Tier {
         /// The highest tier that it allows.
         most: u8,
     },
+}
+
+impl Verdict {
+    /// Its word, which does not change.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Permit => "permit",
+            Verdict::Ask(_) => "ask",
+            Verdict::Deny(_) => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Permit => f.write_str("permit"),
+            Verdict::Ask(reason) => write!(f, "ask: {reason}"),
+            Verdict::Deny(reason) => write!(f, "deny: {reason}"),
+        }
+    }
 }
 
 impl fmt::Display for AskReason {
@@ -112,7 +141,15 @@ impl fmt::Display for DenyReason {
         match self {
             DenyReason::Clearance { level, clearance } => write!(
                 f,
-                "the data are {}, and this tool is cleared for {}: its profile (`clearance`) says so, or nobody wrote one",
+                "the data are {}, and this tool is cleared for {}: its profile says so, or nobody wrote one (`clearance` in `[[tools]]` \
+                 of the configuration, or in `tools.SERVER.profiles` of the agent file)",
+                level.name(),
+                clearance.name()
+            ),
+            DenyReason::Model { level, clearance } => write!(
+                f,
+                "the data are {}, and the model that would be given them is cleared for {}: `clearance` beside it says so, or \
+                 nobody wrote one",
                 level.name(),
                 clearance.name()
             ),
@@ -154,6 +191,20 @@ impl LabelFinding {
         // A tier decides by itself, since the contract names it.
         let is_tier = matches!(verdict, Verdict::Deny(DenyReason::Tier { .. }));
         LabelFinding { label, verdict, decides: is_demanded || profile.is_stated || is_tier }
+    }
+
+    /// What they say of a request to a model, of which the profile says how far it is cleared. It changes nothing by itself, and what
+    /// nobody vouches for may be asked about, but what is more confidential than that may not be sent.
+    #[must_use]
+    pub fn of_model(taint: Taint, model: &ToolProfile, is_demanded: bool) -> LabelFinding {
+        let call = LabelledCall { profile: model, leaves: false, has_arguments: true, hidden: None, tier_max: None };
+        let found = LabelFinding::of(taint, &call, is_demanded);
+        match found.verdict {
+            Verdict::Deny(DenyReason::Clearance { level, clearance }) => {
+                LabelFinding { verdict: Verdict::Deny(DenyReason::Model { level, clearance }), ..found }
+            }
+            _ => found,
+        }
     }
 
     /// What follows for the call.

@@ -1,6 +1,5 @@
 //! What makes the set in force, or what it reads, anew, and what does not.
 
-use althing_policy::Kind;
 use althing_protocol::PublisherId;
 use althing_protocol::contract::DataLabel;
 
@@ -101,7 +100,7 @@ fn strangers_are_known_to_the_requests_that_name_them() {
     for number in 0..CALLS {
         for publisher in [7, 8] {
             let agent = stranger(publisher, number);
-            let facts = vec![office.policies.take_other(&agent, "")];
+            let facts = office.policies.take_named(&agent, "").into_iter().collect();
             let said = office.says(&call(name(&agent), facts));
             let is_right = match &said {
                 Statement::Permit => publisher == 7,
@@ -134,4 +133,22 @@ fn other_people_and_other_agents_of_the_node_make_what_policies_read_anew() {
     assert!(matches!(office.says(&call(name(&other.id), Vec::new())), Statement::Permit));
     office.says(&call(own, Vec::new()));
     assert_eq!(office.made(), 2);
+}
+
+#[test]
+fn a_denial_names_what_was_sought_and_is_known_as_one_of_policies() {
+    let sought = format!(r#": Action::"call" by Agent::"{0}" on Agent::"{0}""#, own());
+    for (text, begins) in [
+        (r#"permit(principal, action == Action::"model", resource);"#, "no policy of the owner permits it"),
+        (r#"@id("shut") forbid(principal, action, resource);"#, "the owner's policies forbid it (shut)"),
+    ] {
+        let said = Office::new(text).says(&call(name(&own()), Vec::new()));
+        let Statement::Deny(reason) = said else { panic!("{said:?}") };
+        assert_eq!(reason, format!("{begins}{sought}"));
+        assert!(is_policy_denial(&format!("the node says: {reason}")));
+    }
+    assert!(!is_policy_denial("its owner does not trust you"));
+    let odd = call(EntityName::new(Kind::Agent, "a\n".repeat(NAMED_CHARS)), Vec::new());
+    let told = super::sought(&odd);
+    assert!(!told.contains('\n') && told.chars().count() < 2_000, "{told}");
 }

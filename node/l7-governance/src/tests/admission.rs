@@ -28,9 +28,10 @@ fn entries(bench: &Bench) -> usize {
 /// A policy that forbids one act of each gate and no other of it: its action, its condition, the act, and another one.
 fn cases<'a>(own: &'a AgentId, other: &'a AgentId) -> Vec<(&'static str, &'static str, Act<'a>, Act<'a>)> {
     let label = Label { level: DataLabel::Confidential, trusted: true };
-    let reach = |host, method| Act::Egress { agent: "a", host, port: Some(443), method };
+    let reach = |host, method| Act::Egress { agent: "a", host, port: Some(443), method, pattern: None };
     let secret = |host| Act::Secret { agent: "a", name: "KEY", host };
-    let model = |name| Act::BindModel { agent: "a", name, host: Some("models.example") };
+    let clearance = ModelClearance::default();
+    let model = |name| Act::BindModel { agent: "a", name, host: Some("models.example"), clearance };
     let server = |name| Act::BindServer { agent: "a", name, host: None };
     let placed = |group| Act::Place { agent: added(own, None), group };
     let shown = |callers| Act::Expose { agent: own, callers, exposure: "trusted" };
@@ -54,7 +55,7 @@ fn cases<'a>(own: &'a AgentId, other: &'a AgentId) -> Vec<(&'static str, &'stati
         (
             "egress",
             "resource == Host::\"*\"",
-            Act::Egress { agent: "a", host: "*", port: None, method: None },
+            Act::Egress { agent: "a", host: "*", port: None, method: None, pattern: None },
             reach("shop.example", None),
         ),
         (
@@ -160,7 +161,7 @@ async fn what_no_policy_permits_what_policies_ask_about_and_what_nobody_can_deci
 async fn a_program_that_asks_again_and_again_is_one_entry_for_each_set() {
     let bench = Bench::new();
     let governance = bench.start().await;
-    let act = Act::Egress { agent: "a", host: "shop.example", port: Some(443), method: None };
+    let act = Act::Egress { agent: "a", host: "shop.example", port: Some(443), method: None, pattern: None };
     for set in ["forbid(principal, action, resource);", "@id(\"b\") forbid(principal, action, resource);"] {
         governance.load_policy(set, Actor::Owner).await.expect("it is good");
         let before = entries(&bench);
@@ -168,6 +169,22 @@ async fn a_program_that_asks_again_and_again_is_one_entry_for_each_set() {
             admit(&governance, &act).await.expect_err("it is forbidden");
         }
         assert_eq!(entries(&bench), before + 1);
+    }
+}
+
+#[tokio::test]
+async fn what_a_program_makes_up_below_a_pattern_of_its_file_is_one_entry() {
+    let bench = Bench::new();
+    let governance = bench.start().await;
+    governance.load_policy("forbid(principal, action, resource);", Actor::Owner).await.expect("it is good");
+    let hosts: Vec<String> = (0..8).map(|number| format!("h{number}.shop.example")).collect();
+    for (pattern, added) in [(Some("*.shop.example"), 1), (None, hosts.len())] {
+        let before = entries(&bench);
+        for (host, method) in hosts.iter().zip([None, Some("GET"), Some("POST")].into_iter().cycle()) {
+            let act = Act::Egress { agent: "a", host, port: Some(443), method, pattern };
+            admit(&governance, &act).await.expect_err("it is forbidden");
+        }
+        assert_eq!(entries(&bench), before + added, "{pattern:?}");
     }
 }
 
@@ -190,8 +207,9 @@ async fn what_agents_are_given_is_asked_where_nobody_can_wait_and_its_denial_is_
     assert_eq!(entries(&bench), before);
     governance.sweep().await;
     assert_eq!(entries(&bench), before + 1);
-    assert_eq!(ask("a", Grant::Model { name: "small", host: None }), Ok(()));
-    let early = Act::Egress { agent: "a", host: "shop.example", port: Some(443), method: None };
+    let clearance = ModelClearance::default();
+    assert_eq!(ask("a", Grant::Model { name: "small", host: None, clearance }), Ok(()));
+    let early = Act::Egress { agent: "a", host: "shop.example", port: Some(443), method: None, pattern: None };
     assert_eq!(admit_by(&gates, &early).await, Ok(()));
     assert!(admit_by(&Gates::default(), &early).await.is_err(), "until governance is there nothing is reached");
 }
@@ -235,4 +253,30 @@ async fn work_goes_to_another_agent_where_its_label_may_go() {
     assert_eq!(asked(DataLabel::Internal).await, Decision::Allow);
     let Decision::Deny(refused) = asked(DataLabel::Confidential).await else { panic!("it is denied") };
     assert!(refused.message.contains("handing work over") && refused.message.contains("near"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_control_loop_is_decided_on_anew_as_when_it_was_added_and_its_denial_is_one_entry_for_each_set() {
+    let bench = Bench::new();
+    let governance = bench.start().await;
+    let mut changes = governance.policy_changes();
+    let own = agent().id;
+    let run = |group| Act::Run { agent: added(&own, None), group };
+    admit(&governance, &run(None)).await.expect("no policies are in force");
+    for (action, group, other) in [("addAgent", None, Some("g1")), ("placeAgent", Some("g1"), None)] {
+        let text = format!("{ALL} @id(\"still\") forbid(principal, action == Action::\"{action}\", resource);");
+        governance.load_policy(&text, Actor::Owner).await.expect("it is good");
+        assert!(changes.has_changed().expect("it is open"), "who runs loops is told");
+        changes.mark_unchanged();
+        let before = entries(&bench);
+        for _ in 0..3 {
+            let refused = admit(&governance, &run(group)).await.expect_err("it is forbidden").to_string();
+            let says = "running the control loop \"a\" is refused";
+            assert!(refused.starts_with(says) && refused.contains("still"), "{refused}");
+        }
+        assert_eq!(entries(&bench), before + 1, "it is decided on again and again");
+        admit(&governance, &run(other)).await.expect("the other one is not forbidden");
+    }
+    governance.load_people("owner: ada\npeople: { ada: {} }\n", Actor::Owner).await.expect("it is good");
+    assert!(changes.has_changed().expect("it is open"), "policies speak of people");
 }

@@ -5,6 +5,9 @@ use althing_call::{
 };
 use althing_communication::{Caller, CallerRule};
 use althing_protocol::AgentId;
+use althing_td::ReachSpec;
+
+use crate::machine::delivery::Notice;
 
 use super::records::{Open, leaves};
 use super::*;
@@ -68,6 +71,30 @@ async fn a_yes_to_a_message_is_for_what_it_says_and_for_nothing_else() {
     let same = message("pay the shop 5", "2", None);
     assert_eq!(sent(&decide, &by, &same, false).await, Decision::Allow, "it is sent again under another id");
     assert!(matches!(sent(&decide, &by, &same, false).await, Decision::Ask(_)), "a yes is used once");
+}
+
+#[tokio::test]
+async fn what_tells_somebody_of_a_question_is_asked_about_by_nobody() {
+    let bench = Bench::new();
+    let (governance, decide) = node(&bench).await;
+    let by = [Principal::Local];
+    assert!(matches!(sent(&decide, &by, &message("pay the shop 5", "1", None), false).await, Decision::Ask(_)));
+    let open = governance.open_questions();
+    let [asked] = open.as_slice() else { panic!("one question: {open:?}") };
+    let way = ReachSpec::Agent("b".to_owned());
+    let notice = Notice { ask: asked.id, person: "owner".to_owned(), way, attempt: 1, is_escalation: false };
+    let told = message("a question waits", &notice.message_id(), None);
+    for decision in [sent(&decide, &by, &told, false).await, came(&decide, 1, &by, &told, false).await] {
+        let Decision::Deny(why) = decision else { panic!("it is denied: {decision:?}") };
+        assert!(why.message.contains("what tells people of a question"), "{why}");
+    }
+    assert_eq!(governance.open_questions(), open, "that would be one more question, of which somebody is told");
+    governance.load_policy("permit(principal, action, resource);", Actor::Owner).await.expect("it is good");
+    assert_eq!(sent(&decide, &by, &told, false).await, Decision::Allow);
+    // Only an id of a question of this node is one.
+    governance.load_policy(ASK, Actor::Owner).await.expect("it is good");
+    let other = message("a question waits", &format!("{}-owner", "0".repeat(32)), None);
+    assert!(matches!(sent(&decide, &by, &other, false).await, Decision::Ask(_)));
 }
 
 #[tokio::test]

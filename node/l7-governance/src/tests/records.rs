@@ -4,7 +4,7 @@ use althing_call::{Decide, Decision, IncomingRequest, Judgement, Operation, Outg
 use althing_communication::{Caller, CallerRule};
 use althing_discovery::TrustRelation;
 use althing_execution::tools::{PendingAsks, Permission, contract_gates};
-use althing_execution::{EndedTurn, TurnRecorder};
+use althing_execution::{EndedTurn, ToldCall, TurnRecorder};
 use althing_protocol::audit::{AuditLeaf, AuditOutcome, AuditStage, AuditVerdict, AuditWord};
 use althing_store::Batch;
 
@@ -108,6 +108,34 @@ async fn a_denied_message_of_another_node_is_one_entry_for_each_set_however_ofte
     }
 }
 
+#[tokio::test]
+async fn a_denied_task_of_a_group_is_on_record_with_its_label_and_the_policy_that_denies_it() {
+    let bench = Bench::new();
+    let governance = bench.start().await;
+    let forbid = "permit(principal, action, resource);
+        @id(\"quiet\") forbid(principal, action == Action::\"call\", resource) when { context.level > 2 };";
+    governance.load_policy(forbid, Actor::Owner).await.expect("it is good");
+    let decide = governance.decide(Arc::new(Open));
+    let (agent, callers) = (agent(), CallerRule::Anyone);
+    governance.take_tools(&agent, &BTreeMap::new(), &profiles());
+    let here = Caller { node: SecretKey::from_seed(&[1; 32]).public(), owner: Some(owner()) };
+    let comes = |level| {
+        let service = Service::GroupTask { agent: &agent.id, callers: &callers, elsewhere: true };
+        let label = Some(Label { level, trusted: true });
+        decide.decide_incoming(&IncomingRequest { label, ..IncomingRequest::plain(service, &here) }).decision()
+    };
+    assert_eq!(comes(DataLabel::Confidential).await, Decision::Allow);
+    assert!(matches!(comes(DataLabel::Restricted).await, Decision::Deny(_)));
+    let said = governance.decisions(8).expect("they are read").records;
+    let said: Vec<&str> = said.iter().map(|(_, record)| record.answer.as_str()).collect();
+    assert_eq!(said, ["deny", "permit"]);
+    let denied: Vec<AuditLeaf> =
+        leaves(&governance).await.into_iter().filter(|leaf| leaf.stage == AuditStage::Denied).collect();
+    let [leaf] = denied.as_slice() else { panic!("{denied:?}") };
+    assert_eq!(leaf.label, Some(Label { level: DataLabel::Restricted, trusted: true }));
+    assert_eq!((leaf.agent.as_ref(), leaf.deciding.as_slice()), (Some(&agent.id), ["quiet".to_owned()].as_slice()));
+}
+
 fn ended<'a>(agent: &'a AgentRef, task: &'a str, has_task: bool) -> EndedTurn<'a> {
     EndedTurn {
         agent,
@@ -198,6 +226,44 @@ async fn starts_ends_and_what_the_owner_changes_are_on_record_and_nothing_starts
     let reason = denied(gate(&governance).decide(&turn.call("task", "shop/send")).await);
     assert!(reason.starts_with("AUDIT_UNAVAILABLE: "), "{reason}");
     permitted(gate(&governance).decide(&turn.call("task", "shop/search")).await);
+}
+
+#[tokio::test]
+async fn what_somebody_says_of_a_call_in_doubt_is_its_outcome_and_names_who_said_so() {
+    let (bench, agent) = (Bench::new(), agent());
+    let governance = bench.start().await;
+    let result = json!({ "receipt": 7 });
+    let told = |outcome, result| ToldCall {
+        agent: &agent,
+        task: "t-1",
+        step: 3,
+        name: "shop/send",
+        principals: &[],
+        label: Some(Label::UNLABELLED),
+        contract: "",
+        binding: "",
+        outcome,
+        result,
+        by: "local",
+    };
+    for (outcome, result, said) in [
+        (AuditOutcome::Done, Some(&result), "it took place"),
+        (AuditOutcome::InDoubt, None, "nobody knows, and it is to be made again"),
+        (AuditOutcome::Failed, None, "it failed, or is given up"),
+    ] {
+        let rows = TurnRecords(governance.clone()).told(&told(outcome, result));
+        bench.store.write(rows, Durability::Synced).await.expect("it is written");
+        let page = governance.audit().query(&AuditFilter::default(), 1).await.expect("it is read");
+        let leaf = &page.records[0].leaf;
+        assert_eq!((leaf.stage, leaf.outcome), (AuditStage::Outcome, Some(outcome)));
+        assert_eq!(leaf.action.as_deref(), Some("shop/send"));
+        assert_eq!((leaf.agent.as_ref(), leaf.label_after), (Some(&agent.id), Some(Label::UNLABELLED)));
+        let draft = crate::leaves::told_call(&told(outcome, result), ("grace", None), NOW_MS);
+        let bodies = draft.bodies.iter().map(|body| String::from_utf8_lossy(&body.bytes).into_owned());
+        let why = format!("step 3 of task t-1 was in doubt; local said: {said}");
+        let with_result = result.map(ToString::to_string).into_iter();
+        assert_eq!(bodies.collect::<Vec<_>>(), with_result.chain([why]).collect::<Vec<_>>());
+    }
 }
 
 #[tokio::test]

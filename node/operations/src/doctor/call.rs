@@ -6,10 +6,11 @@ use althing_calls::{
 };
 use althing_execution::AgentState;
 use althing_failure::{AgentStep, CallStep, NodeStep, RegistryStep, Remedy};
+use althing_governance::is_policy_denial;
 use althing_node::Node;
 use althing_node::publish;
 use althing_protocol::object::OrderWord;
-use althing_protocol::{AgentId, PublicKey};
+use althing_protocol::{AgentId, PublicKey, near};
 
 use super::finding::{Finding, fine, wrong};
 use super::{Report, Storage, short};
@@ -64,7 +65,7 @@ async fn walk(node: &Node, name: &str, among: Among) -> CallPath {
             let ordered = meant.and_then(|agent| stop_order(node, &agent));
             return ordered.unwrap_or(CallPath::Stopped(error.message));
         }
-        Err(error) => return CallPath::Unknown(error.message),
+        Err(error) => return CallPath::Unknown(error.message + &meant(node, name)),
     };
     if let Some(ordered) = stop_order(node, &agent) {
         return ordered;
@@ -90,6 +91,12 @@ fn added_here(node: &Node, name: &str) -> Option<AgentId> {
     let known = publish::all(node.store.as_ref()).unwrap_or_default();
     let ids = known.into_iter().filter_map(|added| publish::agent_id(&owner, &added.file).ok());
     ids.into_iter().find(|id| id.name() == name || id.to_string() == name)
+}
+
+/// Which agent of this node may be meant by a name that nothing has; nothing where none is like it.
+fn meant(node: &Node, name: &str) -> String {
+    let known = publish::all(node.store.as_ref()).unwrap_or_default();
+    near::hint(name, known.iter().map(|added| added.file.name.as_str()))
 }
 
 /// What this node's owner ordered of an agent of its own, if that keeps it from running.
@@ -167,7 +174,7 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
         findings.push(fine("L2", format!("{agent:?} answers this node")));
         return findings;
     };
-    let (layer, remedy, next) = fault(refusal);
+    let (layer, remedy, next) = fault(refusal, why);
     findings.push(Finding { next, ..wrong(layer, format!("a call of {agent:?} fails: {why}"), remedy) });
     findings
 }
@@ -178,13 +185,18 @@ fn stopped(why: &str) -> Finding {
 }
 
 /// The layer at fault, what to do, and the step that does it or goes on from there.
-fn fault(refusal: &Refusal) -> (&'static str, &'static str, Option<Remedy>) {
+fn fault(refusal: &Refusal, why: &str) -> (&'static str, &'static str, Option<Remedy>) {
     let next = |step: NodeStep| Some(step.into());
     match refusal {
         Refusal::AgentUnreachable => (
             "L2",
             "check that its node runs and that this machine can reach it: firewalls, networks",
             next(NodeStep::DiagnoseBoth),
+        ),
+        Refusal::CallerNotAllowed if is_policy_denial(why) => (
+            "L7",
+            "a policy of the owner who refuses must permit it: a permit whose principal, action and resource are those of the reason",
+            next(NodeStep::LoadPolicy),
         ),
         Refusal::CallerNotAllowed => (
             "L2",
@@ -246,6 +258,10 @@ mod tests {
             assert_eq!(first_wrong(&ordered), Some("L7"), "its owner wanted that");
             assert!(diagnose_call(&ordered)[0].what.contains(what), "{ordered:?}");
         }
+        let reason = "no policy of the owner permits it: Action::\"call\"".to_owned();
+        let CallPath::Asked { agent, hosts, .. } = asked(None) else { unreachable!() };
+        let denied = CallPath::Asked { agent, hosts, down: None, refused: Some((Refusal::CallerNotAllowed, reason)) };
+        assert_eq!(first_wrong(&denied), Some("L7"), "trust changes nothing about it");
         let CallPath::Asked { agent, .. } = asked(None) else { unreachable!() };
         let refused = Some((Refusal::AgentRevoked, "it leaks".to_owned()));
         let by_id = CallPath::Asked { agent, hosts: Vec::new(), down: None, refused };

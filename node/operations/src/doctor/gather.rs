@@ -166,6 +166,7 @@ pub(super) async fn gather(
     let adopted = names(&agents, |added| crate::adopted(&added.file).is_some());
     let revoked = names(&agents, |added| is_revoked_install(&node.agents, added));
     let halted = names(&agents, |added| is_stopped_by_owner(&node.agents, added));
+    let forbidden = node.agents.starts.forbidden().clone();
     agents.retain(|added| running.iter().any(|agent| agent.name == added.file.name));
     let of = |agent: &AgentStatus| {
         let name = agent.name.clone();
@@ -182,6 +183,7 @@ pub(super) async fn gather(
         adopted,
         revoked,
         halted,
+        forbidden,
         tools: running.iter().flat_map(refused).collect(),
         unauthorised: unauthorised.collect(),
         open_ports,
@@ -268,6 +270,8 @@ mod tests {
         let (node, _owner) = started(folder.path()).await;
         let add = async || node.agents.add(program("clerk", false), folder.path(), None, true).await.map(drop);
         add().await.expect("it is added");
+        let report = examine_call(&node, "clark", Among::Near).await;
+        assert!(report.findings.iter().any(|finding| finding.what.contains("did you mean \"clerk\"?")), "{report:?}");
         assert!(gather(&node, Vec::new(), Vec::new()).await.halted.is_empty());
         stop(&node, &StopTarget::Agent("clerk".to_owned()), false).await.expect("it is ordered");
         assert!(gather(&node, Vec::new(), Vec::new()).await.halted.contains("clerk"));

@@ -3,9 +3,9 @@
 
 use althing_failure::NodeStep;
 use althing_governance::machine::node_profile::Demand;
-use althing_governance::{Governance, NodeProfile};
+use althing_governance::{Governance, LabelTally, NodeProfile, tally_labels};
 
-use super::finding::{Finding, fine, note, wrong};
+use super::finding::{Finding, counted, fine, note, wrong};
 use crate::governance::WitnessState;
 use crate::operations::Operations;
 
@@ -37,6 +37,8 @@ pub struct GovernanceHealth {
     pub after_log: Option<String>,
     /// When all this is so, Unix milliseconds.
     pub now_ms: u64,
+    /// What labels would have turned of the decisions that are remembered.
+    pub labels: LabelTally,
     /// Bytes of the bodies beside the log.
     pub body_bytes: u64,
     /// What they may have; 0 where that is not known.
@@ -65,6 +67,8 @@ impl GovernanceHealth {
             log_key: audit.log_key().to_string(),
             after_log: audit.began_after().unwrap_or_default(),
             now_ms: node.clock().now_ms(),
+            // What cannot be read of it is no fault: the audit log is what proves what was done.
+            labels: tally_labels(governance).unwrap_or_default(),
             body_bytes: usage.bytes,
             body_bytes_max: usage.share,
         }
@@ -123,18 +127,35 @@ fn policies(health: &GovernanceHealth, findings: &mut Vec<Finding>) {
             false => "no policies are in force: contracts and the profiles of tools decide alone",
         };
         findings.push(fine("L7", what));
+        findings.extend(labels(health));
     }
     let told = |finding: &String| {
         let found = if health.is_broken {
             let what =
                 format!("the policies of this node cannot be read, and what they decide about is denied: {finding}");
             wrong("L7", what, "correct the text")
+        } else if !health.has_policy {
+            // Nothing else is found where no set is in force.
+            wrong("L7", format!("of the policies: {finding}"), "bring the text back")
         } else {
             note("L7", format!("of the policies: {finding}"), "correct the text")
         };
         found.then(NodeStep::LoadPolicy)
     };
     findings.extend(health.findings.iter().map(told));
+}
+
+/// What labels would decide if they did: nothing is wrong with that, and whoever puts policies in force knows before what they stop.
+fn labels(health: &GovernanceHealth) -> Option<Finding> {
+    let LabelTally { denials, questions, newest } = health.labels;
+    let newest = newest.filter(|_| !health.profile.demands(Demand::Labels))?;
+    let said = [(denials, "denied"), (questions, "asked somebody about")].into_iter().filter(|(count, _)| *count > 0);
+    let said: Vec<String> = said.map(|(count, what)| format!("{what} {}", counted(count, "call"))).collect();
+    let what = format!(
+        "of what is remembered labels would have {}, where policies were in force or the profile had them decide",
+        said.join(" and ")
+    );
+    Some(note("L7", what, "look at the newest").then(NodeStep::ExplainDecision(newest)))
 }
 
 fn waiting(pending: &[String], findings: &mut Vec<Finding>) {
@@ -180,6 +201,35 @@ mod tests {
         assert!(found.len() == 1 && found[0].fine && found[0].what.starts_with("no policies"), "{found:?}");
         let found = findings(&GovernanceHealth { has_policy: true, ..GovernanceHealth::default() });
         assert!(found.len() == 1 && found[0].fine && found[0].what.starts_with("policies are in force"), "{found:?}");
+    }
+
+    #[test]
+    fn a_file_of_policies_that_is_gone_is_wrong() {
+        let findings_of = vec!["policy.cedar: its file is gone: take it out".to_owned()];
+        let found = findings(&GovernanceHealth { findings: findings_of, ..GovernanceHealth::default() });
+        assert!(found.len() == 2 && found[0].fine && !found[1].fine, "{found:?}");
+        assert!(found[1].what.contains("its file is gone"), "{found:?}");
+    }
+
+    #[test]
+    fn what_labels_would_have_decided_is_noted_and_is_no_fault_and_not_told_where_they_decide() {
+        let labels = LabelTally { denials: 2, questions: 1, newest: Some(41) };
+        let health = GovernanceHealth { labels, ..GovernanceHealth::default() };
+        let found = findings(&health);
+        assert!(found.len() == 2 && found.iter().all(|one| one.fine), "{found:?}");
+        let says = "labels would have denied 2 calls and asked somebody about 1 call";
+        assert!(found[1].what.contains(says), "{found:?}");
+        assert_eq!(found[1].next, Some(NodeStep::ExplainDecision(41).into()));
+        let asks = GovernanceHealth { labels: LabelTally { denials: 0, ..labels }, ..health.clone() };
+        assert!(!findings(&asks)[1].what.contains("denied"), "{:?}", findings(&asks));
+        for decides in [
+            GovernanceHealth { has_policy: true, ..health.clone() },
+            GovernanceHealth { profile: NodeProfile::Fleet, ..health.clone() },
+            GovernanceHealth { labels: LabelTally::default(), ..health },
+        ] {
+            let found = findings(&decides);
+            assert!(found.iter().all(|one| !one.what.contains("would have")), "{found:?}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn words(finding: &str) -> (&'static str, &'static str) {
     match finding {
         ANSWER_REFUSED => (
             "a gate refused its answer",
-            "look in the log which gate refused it and why; mend the agent, or `verify` in its contract",
+            "look which gate refused it and why; mend the agent, or `verify` in its contract",
         ),
         OUTPUT_OUT_OF_LIMITS => (
             "an output broke its limits and was not shown, so that what was good last stayed",
@@ -83,7 +83,11 @@ pub(super) fn judge(found: &[TurnFinding], findings: &mut Vec<Finding>) {
         if task.is_empty() {
             return wrong("L6", what, remedy);
         }
-        wrong("L6", format!("{what}, the last time in task {task}"), remedy).then(CallStep::ShowLineage(task.clone()))
+        let next = match finding.as_str() {
+            ANSWER_REFUSED => CallStep::ShowVerdict(task.clone()),
+            _ => CallStep::ShowLineage(task.clone()),
+        };
+        wrong("L6", format!("{what}, the last time in task {task}"), remedy).then(next)
     };
     findings.extend(found.iter().map(told));
     if found.is_empty() {
@@ -129,7 +133,8 @@ mod tests {
         };
         let told = judged(&[found("said-nothing", 1), found(ANSWER_REFUSED, 3)]);
         assert!(told.iter().all(|one| !one.fine && one.layer == "L6"), "{told:?}");
-        assert!(told.iter().all(|one| one.next == Some(CallStep::ShowLineage("t-9".to_owned()).into())), "{told:?}");
+        assert_eq!(told[0].next, Some(CallStep::ShowLineage("t-9".to_owned()).into()));
+        assert_eq!(told[1].next, Some(CallStep::ShowVerdict("t-9".to_owned()).into()), "a gate said why");
         for words in ["in 1 turn of agent \"clerk\" (1.2.0)", "said-nothing", "task t-9"] {
             assert!(told[0].what.contains(words), "{told:?}");
         }

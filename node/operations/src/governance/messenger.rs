@@ -12,8 +12,8 @@ use althing_discovery::{Fetch, FetchError, Given, Limits, Method, SystemResolver
 use althing_execution::Host;
 use althing_execution::process::{Errand, ErrandError, asked_hosts, run_errand};
 use althing_governance::machine::delivery::Notice;
+use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{Label, hex};
 use althing_td::{ReachSpec, Sandbox};
 use serde_json::Value;
 
@@ -139,10 +139,8 @@ impl Messenger {
             notice.person,
             body["answer"].as_str().unwrap_or_default()
         );
-        // The same one of each attempt, so that nobody is told twice by one that was taken.
-        let id = format!("{}-{}", hex(&notice.ask), notice.person);
         let mut message = Message::new(Role::User, vec![Part::text(text)]);
-        message.message_id = id;
+        message.message_id = notice.message_id();
         let configuration = SendMessageConfiguration {
             accepted_output_modes: None,
             task_push_notification_config: None,

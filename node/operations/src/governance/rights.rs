@@ -2,11 +2,11 @@
 
 use althing_execution::tools::{ContractGate, Permission, ToolGate as _};
 use althing_node::{NodeError, publish};
-use althing_protocol::AgentRef;
+use althing_protocol::{AgentRef, Label};
 use althing_td::AgentFile;
 use serde_json::{Map, Value};
 
-use super::{Explanation, demand_words, explain_policy};
+use super::{Explanation, LabelOutlook, demand_words, explain_policy, tool_labels};
 use crate::operations::Operations;
 
 /// What becomes of an agent's call.
@@ -23,7 +23,7 @@ pub struct ActionRight {
 }
 
 /// What becomes of `SERVER/TOOL` if one of the agents of this node calls it: as far as contracts and policies say it without its
-/// arguments, for data that may go anywhere.
+/// arguments, for data that may go anywhere; and labels, for the data that the agent works with by its contract.
 ///
 /// # Errors
 /// See [`NodeError`].
@@ -34,7 +34,12 @@ pub fn rights(node: &Operations, tool: &str) -> Result<Vec<ActionRight>, NodeErr
         let (answer, why) = of_contract(file, &agent, tool);
         let (answer, why) = match answer {
             Permission::Denied => ("deny", why),
-            Permission::Allowed | Permission::Ask => by_policies(node, &agent, tool, (answer, why)),
+            Permission::Allowed | Permission::Ask => {
+                let level = file.contract.as_ref().map(|contract| contract.data_label).unwrap_or_default();
+                let label = Label { level, trusted: true };
+                let labels = tool_labels(&node.governance, &agent.id.to_string(), tool, label);
+                by_labels(by_policies(node, &agent, tool, (answer, why)), labels)
+            }
         };
         Some(ActionRight { agent, accountable: node.governance.people().owner().to_owned(), answer, why })
     };
@@ -79,6 +84,14 @@ fn joined((own, why): (&'static str, String), explanation: &Explanation) -> (&'s
     match words(explanation) {
         ("permit", _) => (own, why),
         stricter => stricter,
+    }
+}
+
+/// The same, where labels decide: they deny calls with arguments whatever policies permit.
+fn by_labels((answer, why): (&'static str, String), labels: LabelOutlook) -> (&'static str, String) {
+    match (answer, labels.answer, labels.words) {
+        ("permit" | "ask" | "depends", "deny", Some(words)) => ("deny", format!("labels {words}")),
+        _ => (answer, why),
     }
 }
 
@@ -157,6 +170,18 @@ mod tests {
         assert_eq!(said(Answer::Deny, vec![EvaluationError::Entity { name: "x".to_owned() }]).0, "deny");
         assert_eq!(said(Answer::Deny, Vec::new()).0, "deny");
         assert_eq!(said(Answer::Permit, Vec::new()), ("ask", "the contract".to_owned()));
+    }
+
+    #[test]
+    fn labels_deny_whatever_policies_permit_and_are_not_told_where_they_decide_nothing() {
+        let labels = |answer| LabelOutlook { words: Some("deny: the data are internal".to_owned()), answer };
+        for answer in ["permit", "ask", "depends"] {
+            let said = by_labels((answer, "policies".to_owned()), labels("deny"));
+            assert_eq!(said, ("deny", "labels deny: the data are internal".to_owned()));
+            let said = by_labels((answer, "policies".to_owned()), labels("permit"));
+            assert_eq!(said, (answer, "policies".to_owned()));
+        }
+        assert_eq!(by_labels(("deny", "policies".to_owned()), labels("deny")).1, "policies");
     }
 
     #[test]

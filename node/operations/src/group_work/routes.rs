@@ -8,7 +8,7 @@ use althing_coordination::machine::group::Group;
 use althing_coordination::machine::route::{Candidate, route};
 use althing_coordination::{Groups, WeakGroups, lacks_majority};
 use althing_discovery::Found;
-use althing_protocol::group::{Author, Charter, Needs, Rule, Target};
+use althing_protocol::group::{Author, Charter, Rule, Target};
 use althing_protocol::{AgentId, CallerId, PublicKey};
 
 use super::{GroupWorker, wanted};
@@ -50,8 +50,9 @@ impl Elsewhere for Routes {
         let groups = self.groups.upgrade()?;
         let (group, here) = (groups.resolve(&served.group).ok()?, worker.here);
         // As a task of the group it would be done in the name of the owner, by an agent that answers it.
-        let (author, asker) = groups.look(group, |state| submitter(state, here)).ok()??;
-        if worker.agent(&Needs::of(served.target.clone()), author, asker).is_ok() {
+        let asker = groups.look(group, |state| on_whose_behalf(state, here)).ok()??;
+        // Nothing is decided of what nobody gives this node: who is refused here then is told so.
+        if worker.offers(&served.target, asker) {
             return None;
         }
         let able = worker.able(agent, &served.target);
@@ -68,11 +69,10 @@ impl Elsewhere for Routes {
     }
 }
 
-/// Who submits the tasks of a member, and in whose name they are done: its owner submits them where only owners may.
-fn submitter(state: &Group, node: PublicKey) -> Option<(Author, CallerId)> {
+/// In whose name the tasks of a member are done: its owner submits them where only owners may.
+fn on_whose_behalf(state: &Group, node: PublicKey) -> Option<CallerId> {
     let owner = state.members().get(&node)?.owner;
     let as_owner = |charter: &Charter| charter.policy.assigners() == Rule::Owners && charter.owners.contains(&owner);
     let is_owner = state.charter().is_some_and(as_owner);
-    let author = if is_owner { Author::Publisher(owner) } else { Author::Node(node) };
-    Some((author, state.on_behalf_of(author)))
+    Some(state.on_behalf_of(if is_owner { Author::Publisher(owner) } else { Author::Node(node) }))
 }

@@ -188,9 +188,10 @@ impl TestError {
             TestError::Call(error) => error.remedy.as_deref().cloned(),
             TestError::EffectsThere { .. } => Some(AgentStep::AcceptEffects.into()),
             TestError::NoCases => Some(AgentStep::MakeCase.into()),
-            TestError::Rehearsal(RehearsalError::NotHere { .. })
-            | TestError::NoTapeThere { .. }
-            | TestError::Version { .. } => Some(AgentStep::List.into()),
+            TestError::Rehearsal(RehearsalError::NotHere { .. }) | TestError::NoTapeThere { .. } => {
+                Some(AgentStep::List.into())
+            }
+            TestError::Version { .. } => Some(AgentStep::ListRunning.into()),
             _ => None,
         }
     }

@@ -34,8 +34,8 @@ struct Course {
     tools: Vec<String>,
     tokens: u64,
     cost: ModelCost,
-    /// Calls that were denied.
-    denied: u64,
+    /// Why a call was denied, the first one that was.
+    denial: Option<String>,
     first: Option<Duration>,
     whole: Duration,
     /// What was asked that is on no tape.
@@ -71,8 +71,8 @@ impl AgentTests<'_> {
             return Err(format!("version {} of {} does not run here any more", agent.version, agent.name()));
         }
         let course = self.play(case, &source, &mut rehearsal).await?;
-        if order.is_strict && course.denied > 0 {
-            return Err("a call was denied to it".to_owned());
+        if let Some(why) = course.denial.as_ref().filter(|_| order.is_strict) {
+            return Err(format!("a call was denied to it: {why}"));
         }
         let answer = match (&course.missing, &source, rehearsal.task()) {
             (Some(missing), Source::Nobody, _) => {
@@ -94,8 +94,8 @@ impl AgentTests<'_> {
             cost: course.cost.micros(),
         };
         let is_refused = rehearsal.course() == Some(TurnCourse::Refused);
-        let (tools, judges) = (course.tools, first_words(rehearsal.judgements()));
-        Ok((Observation { answer, data, agent: found, tools, obstacle: None, is_refused, judges }, figures))
+        let (tools, judges, denial) = (course.tools, first_words(rehearsal.judgements()), course.denial);
+        Ok((Observation { answer, data, agent: found, tools, obstacle: None, is_refused, judges, denial }, figures))
     }
 
     /// The tape that a case names, if it fits.
@@ -161,7 +161,7 @@ impl AgentTests<'_> {
             let times = rehearsal.turn(message, script, trial.clone()).await;
             let notes = trial.notes();
             course.tools.extend(notes.tools);
-            course.denied = course.denied.saturating_add(notes.denied);
+            course.denial = course.denial.or(notes.denial);
             course.tokens = course.tokens.saturating_add(notes.tokens);
             course.cost.add_all(notes.cost);
             course.first = course.first.or(times.first);

@@ -41,6 +41,8 @@ struct State {
     /// Whether the thread, or a writer by itself, has the pen: the others wait, so that writes are made in the order in which they
     /// came.
     is_taken: bool,
+    /// Whether a sync is to begin for which nobody waits.
+    is_sync_due: bool,
     closed: bool,
     stats: StoreStats,
 }
@@ -50,6 +52,19 @@ struct Job {
     durability: Durability,
     done: oneshot::Sender<Result<(), WriteError>>,
     _room: OwnedSemaphorePermit,
+}
+
+/// What is written as one.
+struct Group {
+    jobs: Vec<Job>,
+    /// Whether it is synced whatever its jobs ask for: what was written before waits for that.
+    is_sync_due: bool,
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        self.is_sync_due || !self.jobs.is_empty()
+    }
 }
 
 impl Queue {
@@ -108,6 +123,11 @@ impl Queue {
         Some(Pen(self))
     }
 
+    /// A sync is to begin as soon as nobody writes.
+    fn sync_soon(&self) {
+        self.lock().is_sync_due = true;
+    }
+
     fn count(&self, added: &StoreStats) {
         let stats = &mut self.lock().stats;
         stats.batches += added.batches;
@@ -116,11 +136,11 @@ impl Queue {
         stats.syncs += added.syncs;
     }
 
-    /// The next jobs for one commit, with the pen for the thread; `None` when the queue is closed and empty. None of them after a
-    /// `pause`, if there is one.
-    fn take(&self, pause: Option<Duration>) -> Option<(Vec<Job>, Pen<'_>)> {
+    /// The next jobs for one commit, with the pen for the thread, and whether it is to be synced whatever they ask for; `None` when
+    /// the queue is closed and empty. No jobs after a `pause`, if there is one.
+    fn take(&self, pause: Option<Duration>) -> Option<(Group, Pen<'_>)> {
         let mut state = self.lock();
-        while state.is_taken || state.jobs.is_empty() {
+        while state.is_taken || !state.has_work() {
             if state.closed && !state.is_taken {
                 return None;
             }
@@ -135,15 +155,16 @@ impl Queue {
             }
         }
         let mut bytes = 0;
-        let mut group = Vec::new();
+        let mut jobs = Vec::new();
         while let Some(job) = state.jobs.front()
-            && (group.is_empty() || bytes + job.batch.bytes() <= self.group_bytes)
+            && (jobs.is_empty() || bytes + job.batch.bytes() <= self.group_bytes)
         {
             bytes += job.batch.bytes();
-            group.extend(state.jobs.pop_front());
+            jobs.extend(state.jobs.pop_front());
         }
         state.is_taken = true;
-        Some((group, Pen(self)))
+        let is_sync_due = std::mem::take(&mut state.is_sync_due);
+        Some((Group { jobs, is_sync_due }, Pen(self)))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -163,7 +184,7 @@ impl Drop for Pen<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.is_taken = false;
-        let is_awaited = state.closed || !state.jobs.is_empty();
+        let is_awaited = state.closed || state.has_work();
         drop(state);
         // The thread sleeps as long as there is nothing to do: it is not woken for nothing.
         if is_awaited {
@@ -174,7 +195,11 @@ impl Drop for Pen<'_> {
 
 /// Writes a batch that waits for no sync, if nobody is before it; false if it has to go through the queue: somebody is, it is large,
 /// RocksDB would make it wait, or it fails, of which the thread takes care.
-pub(super) fn write_at_once(queue: &Queue, database: &Weak<Database>, batch: &Batch) -> bool {
+pub(super) fn write_at_once(
+    queue: &Queue,
+    database: &Weak<Database>,
+    (batch, durability): (&Batch, Durability),
+) -> bool {
     if batch.bytes() > AT_ONCE_BYTES_MAX {
         return false;
     }
@@ -194,6 +219,10 @@ pub(super) fn write_at_once(queue: &Queue, database: &Weak<Database>, batch: &Ba
     let is_written = db.write_opt(rows, &options).is_ok();
     if is_written {
         queue.count(&StoreStats { batches: 1, rows: batch.len() as u64, commits: 1, ..StoreStats::default() });
+        if durability == Durability::Syncing {
+            // The thread begins it when the pen is free.
+            queue.sync_soon();
+        }
     }
     is_written
 }
@@ -230,16 +259,17 @@ impl Drop for AnswerAll {
 }
 
 /// Writes a group.
-fn commit(pen: Pen<'_>, database: &Database, group: Vec<Job>) {
+fn commit(pen: Pen<'_>, database: &Database, group: Group) {
     let queue = pen.0;
     let Some(db) = database.db.get() else {
-        return group.into_iter().for_each(|job| answer(job, Err(database.not_writable())));
+        return group.jobs.into_iter().for_each(|job| answer(job, Err(database.not_writable())));
     };
     let mut full = None;
-    let mut jobs = Vec::with_capacity(group.len());
+    let mut jobs = Vec::with_capacity(group.jobs.len());
     let mut batch = WriteBatch::default();
-    let mut added = StoreStats { commits: 1, ..StoreStats::default() };
-    for job in group {
+    let mut added = StoreStats { commits: 1, syncs: u64::from(group.is_sync_due), ..StoreStats::default() };
+    let mut is_sync_due = false;
+    for job in group.jobs {
         if let Err(refusal) = admit(queue, database, &job.batch, &mut full) {
             answer(job, Err(refusal));
             continue;
@@ -250,16 +280,22 @@ fn commit(pen: Pen<'_>, database: &Database, group: Vec<Job>) {
         added.batches += 1;
         added.rows += job.batch.len() as u64;
         added.syncs |= u64::from(job.durability == Durability::Synced);
+        is_sync_due |= job.durability == Durability::Syncing;
         jobs.push(job);
     }
-    if jobs.is_empty() {
+    if jobs.is_empty() && added.syncs == 0 {
         return;
     }
     let mut options = WriteOptions::default();
     options.set_sync(added.syncs == 1);
     let outcome = db.write_opt(batch, &options).map_err(|error| database.write_failed(error, queue.reserve_bytes));
-    if outcome.is_ok() {
-        queue.count(&added);
+    match &outcome {
+        Ok(()) => queue.count(&added),
+        Err(error) if group.is_sync_due => tracing::warn!(%error, "what was written is not on disk for good yet"),
+        Err(_) => {}
+    }
+    if is_sync_due && added.syncs == 0 {
+        queue.sync_soon();
     }
     // Before they are answered: whoever was answered may write at once again.
     drop(pen);

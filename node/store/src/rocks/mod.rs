@@ -136,7 +136,8 @@ impl Store for RocksStore {
         Box::pin(async move {
             checked?;
             match durability {
-                Durability::Buffered if commit::write_at_once(&queue, &database, &batch) => Ok(()),
+                Durability::Synced => queue.submit(batch, durability).await,
+                _ if commit::write_at_once(&queue, &database, (&batch, durability)) => Ok(()),
                 _ => queue.submit(batch, durability).await,
             }
         })

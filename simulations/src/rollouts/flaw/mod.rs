@@ -42,12 +42,12 @@ pub trait Flaw: Send + Sync {
         Some(durability)
     }
 
-    /// Whether the other node is told what was decided before that is on disk.
+    /// Whether the follower is told what the leader decided before that is on disk.
     fn tells_first(&self) -> bool {
         false
     }
 
-    /// Whether a node takes what it is told even if it knows more.
+    /// Whether the follower takes all that the leader knew when it told something, in place of what it knows itself.
     fn adopts_all(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! A node takes whatever it is told, also what was before what it knows.
+//! The follower takes the state of the leader whenever it is told something, also what was before what it knows.
 
 use super::Flaw;
 

@@ -15,19 +15,16 @@ impl Invariant for OnlyAnswerers {
     fn check(&self, seen: &Evidence) -> Result<(), String> {
         // What each node ever knew that was decided last.
         let mut known: BTreeMap<Place, &Knowledge> = BTreeMap::new();
-        // When versions were not stable any more, as it was decided: the follower may hear of the next one only.
-        let mut replaced: BTreeMap<u8, u64> = BTreeMap::new();
+        // When versions were not stable any more at a node.
+        let mut replaced: BTreeMap<(Place, u8), u64> = BTreeMap::new();
         let (mut spoke, mut unnoted) = (BTreeSet::new(), BTreeSet::new());
         // When conversations began, by the time of their node.
         let mut began: BTreeMap<u64, u64> = BTreeMap::new();
         for event in &seen.events {
             match event {
                 Event::News { place, knowledge, at_ms } => {
-                    if *place == Place::Leader
-                        && let Some(before) = known.get(place)
-                        && before.stable != knowledge.stable
-                    {
-                        replaced.insert(before.stable, *at_ms);
+                    if let Some(before) = known.get(place).filter(|before| before.stable != knowledge.stable) {
+                        replaced.insert((*place, before.stable), *at_ms);
                     }
                     let newest = known.entry(*place).or_insert(knowledge);
                     if knowledge.revision >= newest.revision {
@@ -40,7 +37,7 @@ impl Invariant for OnlyAnswerers {
                     if let Some(number) = conversation {
                         began.entry(*number).or_insert(*at_ms);
                     }
-                    let replaced_ms = replaced.get(version).copied();
+                    let replaced_ms = replaced.get(&(*place, *version)).copied();
                     // One that began before this version was replaced may have gone to it between two calls, when the one that it
                     // had went back, or when that one's time was over. Which one it leaves is judged by `a-conversation-stays`.
                     let is_before = |number: u64| began.get(&number).copied() < replaced_ms;

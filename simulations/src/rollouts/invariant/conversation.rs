@@ -67,20 +67,10 @@ impl Invariant for FaithfulConversation {
         // The versions of conversations, and when these began.
         let mut own: BTreeMap<Place, BTreeMap<u64, (u8, u64)>> = BTreeMap::new();
         let mut began: BTreeMap<u64, u64> = BTreeMap::new();
-        // All that was decided, by its revision: the other node hears of it later, and goes through what it did not hear of.
-        let mut decided: BTreeMap<u64, (&Knowledge, u64)> = BTreeMap::new();
         for event in &seen.events {
             match event {
                 Event::News { place, knowledge, at_ms } => {
                     let (node, own) = (nodes.entry(*place).or_default(), own.entry(*place).or_default());
-                    if *place == Place::Leader {
-                        decided.entry(knowledge.revision).or_insert((knowledge, *at_ms));
-                    }
-                    let first = node.knowledge.map_or(0, |before| before.revision.saturating_add(1));
-                    let heard = decided.iter().filter(|(revision, _)| (first..=knowledge.revision).contains(*revision));
-                    for (_, &(knowledge, at_ms)) in heard {
-                        node.learn(knowledge, at_ms, drain_ms, own);
-                    }
                     node.learn(knowledge, *at_ms, drain_ms, own);
                 }
                 Event::NoteLoss { conversation } => {

@@ -34,12 +34,12 @@ impl Invariant for EnoughEvidence {
                 Event::Order { order: Order::Promote, is_taken: true } => is_ordered = true,
                 Event::News { place: Place::Leader, knowledge, .. } => stable = knowledge.stable,
                 Event::Answer { call, .. } => drop(routed.insert(*call, at)),
-                Event::End { call, is_new: true, is_shadow, .. }
+                Event::End { place: Place::Leader, call, is_new: true, is_shadow, .. }
                     if routed.get(call).is_some_and(|place| *place > stage.from) =>
                 {
                     stage.ends.insert((*call, *is_shadow));
                 }
-                Event::Decision { version, decision } => {
+                Event::Decision { place: Place::Leader, version, decision } => {
                     let ends = stage.ends.len();
                     let is_enough = u32::try_from(ends).is_ok_and(|ends| ends >= seen.plan.calls_min);
                     let is_worse = |number: u8| seen.plan.versions[usize::from(number)].is_far_worse();

@@ -1,4 +1,5 @@
-//! A version that went back answers nothing any more, and is not tried again.
+//! A version that went back answers nothing any more, does not become stable, and is not tried again. One that is stable when it is
+//! heard that it went back elsewhere stays so where no older one is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +16,20 @@ impl Invariant for FinalReversal {
 
     fn check(&self, seen: &Evidence) -> Result<(), String> {
         let mut gone: BTreeMap<Place, BTreeSet<u8>> = BTreeMap::new();
+        let mut stable: BTreeMap<Place, u8> = BTreeMap::new();
         for event in &seen.events {
             match event {
-                Event::News { place, knowledge, .. } => gone.entry(*place).or_default().extend(&knowledge.gone),
+                Event::News { place, knowledge, .. } => {
+                    let gone = gone.entry(*place).or_default();
+                    let before = stable.insert(*place, knowledge.stable);
+                    if before != Some(knowledge.stable) && gone.contains(&knowledge.stable) {
+                        return Err(format!("version {} went back, and is stable at the {place:?}", knowledge.stable));
+                    }
+                    gone.extend(&knowledge.gone);
+                }
                 Event::Answer { place, call, version, .. }
-                    if gone.get(place).is_some_and(|gone| gone.contains(version)) =>
+                    if gone.get(place).is_some_and(|gone| gone.contains(version))
+                        && stable.get(place) != Some(version) =>
                 {
                     return Err(format!("call {call} is answered by version {version}, which went back"));
                 }

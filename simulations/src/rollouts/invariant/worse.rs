@@ -32,13 +32,14 @@ impl Invariant for PromptReversal {
         for (at, event) in seen.events.iter().enumerate() {
             match event {
                 Event::Order { order: Order::Begin(_), is_taken: true } => (tally, from) = (Tally::default(), at),
-                Event::LifeEnd(_) | Event::Decision { decision: Decision::Promotion { .. }, .. } => {
+                Event::LifeEnd(_)
+                | Event::Decision { place: Place::Leader, decision: Decision::Promotion { .. }, .. } => {
                     tally = Tally::default();
                 }
                 Event::News { place: Place::Leader, knowledge, .. } => {
                     (tried, stable) = (knowledge.tried, knowledge.stable);
                 }
-                Event::End { call, version, is_new: true, is_shadow, truth, .. } => {
+                Event::End { place: Place::Leader, call, version, is_new: true, is_shadow, truth, .. } => {
                     // Those of an earlier rollout say nothing of this one; and stable may do the same.
                     let is_of_this = tried == Some(*version) && routed.get(call).is_some_and(|place| *place > from);
                     let is_better = plan(stable).crashing_permille == 0 && !plan(stable).is_far_worse();

@@ -94,6 +94,7 @@ fn statements(effect: Effect) -> ToolStatements {
         effects: [BTreeMap::from([(TOOL.to_owned(), effect)]), BTreeMap::new()],
         terms: [BTreeMap::from([(TOOL.to_owned(), terms)]), BTreeMap::new()],
         servers: BTreeMap::from([("count".to_owned(), [7; 32])]),
+        embeddings: None,
     }
 }
 

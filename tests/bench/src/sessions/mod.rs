@@ -1,7 +1,8 @@
 //! Sessions beside what they stand on, on one disk and in one run: a step of a turn beside the call and the write that it
-//! cannot do without, turns that go on beside reading their rows, a handoff beside its bytes, two signed calls and a sync; and
+//! cannot do without, what a checkpoint takes, turns that go on beside reading their rows, a handoff beside its bytes, two signed calls and a sync; and
 //! ten calls that must not be made twice beside Restate.
 
+mod checkpoints;
 pub mod desk;
 mod handoff;
 mod node;
@@ -26,6 +27,7 @@ pub async fn run() -> bool {
     println!("sessions: journalled turns, on the disk of {}", std::env::temp_dir().display());
     let mut goals = Goals::default();
     steps::run(&mut goals).await;
+    checkpoints::run().await;
     let mut fine = resume::run(&mut goals).await;
     fine &= handoff::run(&mut goals).await;
     fine &= restate::run(&mut goals).await;

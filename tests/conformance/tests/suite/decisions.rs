@@ -21,8 +21,9 @@ use althing_coordination::machine::group::Group;
 use althing_coordination::machine::work::State;
 use althing_execution::TurnRights;
 use althing_execution::agents::{AgentCalls as _, Question};
+use althing_protocol::contract::DataLabel;
 use althing_protocol::group::{Command, Needs, Policy as GroupPolicy, Submit, Target};
-use althing_protocol::{AgentId, AnswerAttributes, Attributes, CallerId, PublisherId};
+use althing_protocol::{AgentId, AnswerAttributes, Attributes, CallerId, Label, PublisherId};
 use althing_simnet::{LinkConfig, SimNet};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ enum Policy {
     YesesOut,
     /// Calls of agents need consent, before anything of them is known but whom they mean.
     TargetsOut,
-    /// Tasks of groups are denied.
+    /// Tasks of groups are denied, after a while, as where the denial goes on record first.
     TasksIn,
     /// Nobody is served.
     NobodyIn,
@@ -137,7 +138,13 @@ impl Decide for Careful {
         match (self.orders.policy(), incoming.service) {
             (Policy::NobodyIn, _) => Judgement::Now(Decision::Deny(OperationError::caller_not_allowed("closed today"))),
             (Policy::TasksIn, Service::GroupTask { .. }) => {
-                Judgement::Now(Decision::Deny(OperationError::caller_not_allowed("closed to groups")))
+                let label = incoming.label.map_or("unlabelled data", |label| label.level.name());
+                let reason = format!("closed to groups with {label}");
+                let denying = async move {
+                    tokio::task::yield_now().await;
+                    Decision::Deny(OperationError::caller_not_allowed(reason))
+                };
+                Judgement::Later(denying.boxed())
             }
             (Policy::CallsIn, Service::Call { .. }) => asks(),
             (Policy::MessagesIn, Service::Call { operation, .. }) if operation.is_message() => asks(),
@@ -444,7 +451,7 @@ async fn all_that_comes_in_passes_who_decides() {
     assert_eq!(state(&a.send(&id, "hello").await), "TASK_STATE_COMPLETED");
     assert_eq!(asks_for_trace(&a, &b).await, Ok(()));
     assert_eq!(releases(&a, &b).await, "NO_RESERVATION");
-    assert_eq!(b.calls.check_task(&id, owner, true), Ok(()));
+    assert_eq!(b.calls.check_task(&id, owner, (true, None)).await, Ok(()));
     let asked = orders.services.lock().expect("no panic").clone();
     for service in ["calls", "tasks of groups", "reservations", "traces", "discovery", "exemption"] {
         assert!(asked.contains(service), "{service} of {asked:?}");
@@ -455,7 +462,7 @@ async fn all_that_comes_in_passes_who_decides() {
     assert_eq!((refused.reason(), refused.message.as_str()), ("CALLER_NOT_ALLOWED", "closed today"));
     assert_eq!(asks_for_trace(&a, &b).await, Err("CALLER_NOT_ALLOWED".to_owned()));
     assert_eq!(releases(&a, &b).await, "NOT_ALLOWED");
-    let refused = b.calls.check_task(&id, owner, true).expect_err("a refusal");
+    let refused = b.calls.check_task(&id, owner, (true, None)).await.expect_err("a refusal");
     assert_eq!((refused.reason(), refused.message.as_str()), ("CALLER_NOT_ALLOWED", "closed today"));
     assert!(b.calls.offers_tasks(&id, owner), "the group is told by contracts, and whoever asks hears why not");
 }
@@ -468,7 +475,8 @@ async fn whoever_gives_a_group_a_task_hears_why_it_is_denied_as_a_caller_does() 
     let ticket = a.groups.invite(id, b.id(), 60_000).expect("an invitation");
     b.groups.join(&ticket).await.expect("it joins");
     orders.set(Policy::TasksIn);
-    let task = Submit { needs: Needs::of(Target::Agent("actor".to_owned())), ..echo_task(1, "hello") };
+    let (needs, label) = (Needs::of(Target::Agent("actor".to_owned())), Some(Label::of_trusted(DataLabel::Restricted)));
+    let task = Submit { needs, label, ..echo_task(1, "hello") };
     let task_id = task.task;
     a.groups.command(id, Command::Submit(Box::new(task))).await.expect("it is submitted");
     let end = || {
@@ -482,5 +490,6 @@ async fn whoever_gives_a_group_a_task_hears_why_it_is_denied_as_a_caller_does() 
     let (state, refused) = end().expect("it ended");
     let refused = refused.expect("the member refuses it, and says why");
     assert_eq!(state, State::Failed);
-    assert!(refused.contains("closed to groups") && refused.contains("CALLER_NOT_ALLOWED"), "{refused}");
+    assert!(refused.contains("closed to groups with restricted"), "by what its label says: {refused}");
+    assert!(refused.contains("CALLER_NOT_ALLOWED"), "{refused}");
 }

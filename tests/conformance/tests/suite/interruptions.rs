@@ -1,16 +1,25 @@
-//! A message to a working task interrupts its turn where the contract allows it, and the artifacts made so far stay.
+//! A message to a working task interrupts its turn where the contract allows it, and the artifacts made so far stay, also when the node
+//! starts again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use althing_calls::{HostedAgent, LATENCY, Operation};
 use althing_communication::{CallerRule, Priority};
+use althing_conformance::disk::Disk;
 use althing_conformance::mesh::{Node, file, message, store};
 use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
+use althing_store::Store;
 use serde_json::{Value, json};
 
 async fn node(barge_in: bool) -> (Node, AgentId) {
-    let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], store()).await;
+    node_on(store(), barge_in).await
+}
+
+/// The same, on that disk.
+async fn node_on(disk: Arc<dyn Store>, barge_in: bool) -> (Node, AgentId) {
+    let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], disk).await;
     let id = node.host(&file("actor", "does as it is told", "acting.do", "do", "play")).await;
     let input_modes = vec!["text/plain".to_owned()];
     node.hosting.add(HostedAgent {
@@ -52,6 +61,35 @@ async fn a_new_message_stops_the_answer_and_what_was_said_stays() {
     assert_eq!((text(0).as_str(), text(1).as_str()), ("0 1 ", "something else"));
     let history = answered["history"].as_array().expect("a history");
     assert!(history.iter().any(|message| message["parts"][0]["text"] == "pieces"), "{history:?}");
+}
+
+/// What an artifact of a task says.
+fn said(task: &Value, artifact: usize) -> String {
+    let parts = task["artifacts"][artifact]["parts"].as_array().into_iter().flatten();
+    parts.filter_map(|part| part["text"].as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_next_message_goes_on_from_what_was_said_before_the_interruption() {
+    let disk = Arc::new(Disk::prompt());
+    let (node, id) = node_on(disk.clone(), true).await;
+    let task = node.begin(&id, "pieces").await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let asked = node.one(&id, Operation::SendMessage, to(&task, "ask")).await.expect("a question");
+    assert_eq!(asked["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asked}");
+
+    let (again, id) = node_on(disk.after_power_cut(), true).await;
+    let kept = again.one(&id, Operation::GetTask, json!({ "id": task })).await.expect("the task");
+    assert_eq!((&kept["status"], said(&kept, 0).as_str()), (&asked["task"]["status"], "0 1 "), "{kept}");
+    let answer = again.one(&id, Operation::SendMessage, to(&task, "this one")).await.expect("an answer");
+    let done = &answer["task"];
+    assert_eq!((&done["id"], &done["status"]["state"]), (&task, &json!("TASK_STATE_COMPLETED")), "{done}");
+    assert_eq!([said(done, 0), said(done, 1)], ["0 1 ", "this one"]);
+    let history = done["history"].as_array().expect("a history").iter();
+    let heard: Vec<&Value> = history.map(|message| &message["parts"][0]["text"]).collect();
+    for text in ["pieces", "ask", "which?", "this one"] {
+        assert!(heard.iter().any(|heard| *heard == text), "{text}: {heard:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

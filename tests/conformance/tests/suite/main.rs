@@ -3,6 +3,7 @@
 mod about;
 mod agent_versions;
 mod answers;
+mod attached_streams;
 mod ban_list;
 mod broken_calls;
 mod broken_cores;

@@ -11,7 +11,7 @@ use althing_conformance::world::until;
 use althing_governance::machine::delivery::Notice;
 use althing_operations::governance::{Actor, Messenger, StopTarget, stop};
 use althing_protocol::object::OrderWord;
-use althing_protocol::{AgentId, CallerId, digest};
+use althing_protocol::{AgentId, CallerId, hex};
 use althing_simnet::SimNet;
 use althing_store::{Family, Range, Store as _};
 use althing_td::ReachSpec;
@@ -157,7 +157,9 @@ async fn the_newer_policy_set_of_the_owner_wins_and_each_node_says_which_it_has(
     let told = first.orders.policy_sets().await;
     let standing = told[0].standing.as_ref().expect("it answers");
     assert_eq!((told.len(), told[0].node), (1, second.id()));
-    assert_eq!(standing.digest, Some(digest(some.as_bytes())));
+    let theirs = second.governance.policy().digest;
+    assert_eq!(standing.digest.map(|digest| hex(&digest)), theirs, "the set's own digest, as both tell it");
+    assert_eq!(theirs, first.governance.policy().digest);
     assert_eq!(standing.serial, first.orders.policy_set().serial);
     assert_eq!(standing.failure, None);
 }

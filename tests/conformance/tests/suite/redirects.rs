@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use althing_calls::{Operation, OperationError, Redirect};
+use althing_calls::{Operation, OperationError, Redirect, Reply};
 use althing_communication::{Answer, Caller, Inbound, Request};
 use althing_conformance::key;
-use althing_conformance::mesh::{Node, file, message, store};
+use althing_conformance::mesh::{Node, ask, file, message, store};
 use althing_conformance::world::until;
 use althing_protocol::AgentId;
 use althing_simnet::{LinkConfig, SimNet};
@@ -98,6 +98,16 @@ impl Scene {
         let events = caller.all(agent, Operation::SendStreamingMessage, message("hello")).await;
         let streamed = events.map(|events| state(&events.last().expect("an event")["statusUpdate"]));
         [one, streamed].map(|outcome| outcome.unwrap_or_else(|refused| refused.reason().to_owned())).into()
+    }
+
+    /// What comes of a new message that is for the first host alone.
+    async fn send_to_first(&self) -> Result<Value, OperationError> {
+        let (calls, hello) = (&self.caller.calls, message("hello"));
+        let request = ask(calls, &self.agent, Operation::SendMessage, &hello).await.expect("good parameters");
+        match calls.ask(request.for_host(Some(self.hosts[0].id()))).await? {
+            Reply::One(body) => Ok(serde_json::from_slice(&body).expect("JSON")),
+            Reply::Events(_) => panic!("one answer"),
+        }
     }
 
     /// How many tasks of the agent a host keeps: all nodes are of one owner, who sees all, and hosts do not know each other.
@@ -193,4 +203,26 @@ async fn whoever_redirects_to_where_the_caller_gets_nothing_takes_the_call_itsel
             scene.caller.one(&scene.agent, Operation::SendMessage, message("hello")).await.expect("it is taken");
         assert_eq!((&taken["message"]["parts"][0]["text"], first.asked()), (&json!("taken"), 2));
     }
+}
+
+/// P-77, P-195
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_for_one_host_goes_to_no_other() {
+    let first = Redirecting { obeys: true, ..Redirecting::to(3, 1) };
+    let scene = Scene::start(vec![Some(&first), None]).await;
+    let taken = scene.send_to_first().await.expect("it is taken");
+    assert_eq!((&taken["message"]["parts"][0]["text"], first.asked()), (&json!("taken"), 2));
+    scene.net.crash(scene.hosts[0].id());
+    until("it is gone", || scene.caller.discovery.hosts(&scene.agent).len() == 1).await;
+    let lost = scene.send_to_first().await.expect_err("it is not there");
+    assert_eq!(lost.reason(), "AGENT_UNREACHABLE");
+    assert_eq!(scene.tasks(1).await, 0, "the other one was not asked");
+
+    let first = Redirecting::to(3, 1);
+    let scene = Scene::start(vec![Some(&first), None]).await;
+    let refused = scene.send_to_first().await.expect_err("it redirects it all the same");
+    assert_eq!((refused.reason(), first.asked()), ("OVERLOADED", 2));
+    assert!(refused.message.contains("for that node alone"), "{refused}");
+    assert_eq!(scene.tasks(1).await, 0);
+    assert_eq!(scene.send().await, DONE, "other calls are redirected");
 }

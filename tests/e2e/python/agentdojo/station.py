@@ -57,6 +57,8 @@ def agent(name, port):
             "class": {"latency": "srt"},
             "capabilities": ["dojo/*"],
             "compute": {"calls_per_turn": 64, "tokens_per_turn": 1_000_000},
+            # Some tools answer with whole documents.
+            "model": {"context_tokens": 100_000},
         },
     }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use althing_e2e::http::{ask, says};
 use althing_e2e::python::python;
+use althing_e2e::sandbox::has_namespaces;
 use althing_e2e::{COMMAND_MAX, Machine, Node, Running, free_port, until};
 use serde_json::{Value, json};
 
 const TOOLS: &str = include_str!("../../python/tools.py");
 const LANGGRAPH: &str = include_str!("../../../../examples/langgraph-agent/agent.py");
+const LANGGRAPH_FILE: &str = include_str!("../../../../examples/langgraph-agent/agent.yaml");
 const AGENT: &str = include_str!("../../../../examples/python-agent/agent.py");
 /// Python programs start slowly on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -240,6 +242,27 @@ fn an_agent_of_langgraph_is_asked_from_another_node_and_asks_back() {
     assert_eq!(answered["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answered}");
     let text = &answered["task"]["artifacts"][0]["parts"][0]["text"];
     assert_eq!(*text, "The office is open from 8 to 12 (question 2 of this conversation).", "{answered}");
+}
+
+/// The same program as an agent of its node, by the file beside it.
+#[test]
+fn an_agent_of_langgraph_runs_contained_in_its_node() {
+    let Some(python) = python() else { return };
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    machine.write("agent.py", LANGGRAPH);
+    let file = LANGGRAPH_FILE.replace("[python3, ", &format!("[{:?}, ", python.to_string_lossy()));
+    assert_ne!(file, LANGGRAPH_FILE, "the example names its Python");
+    machine.add("office", &file);
+    let row = || machine.json(&["ps"])["agents"][0].clone();
+    until(SOON, "the program is up", || row()["state"] == "ready");
+    let answered = machine.run(&["call", "office", "Are you open on Thursday?"]);
+    let wanted = "The office is open from 14 to 18 (question 1 of this conversation).\n";
+    assert_eq!((answered.code, answered.stdout.as_str()), (0, wanted), "{answered:?}");
+    assert!(answered.stderr.contains("looking up opening_hours Thursday"), "the steps of the graph: {answered:?}");
+    if has_namespaces(python) {
+        assert_eq!(row()["containment"][0]["how"], "contained", "{}", row());
+    }
 }
 
 #[test]

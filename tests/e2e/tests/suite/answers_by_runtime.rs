@@ -222,13 +222,14 @@ fn malformed_answers_reach_nobody(scene: &Scene) {
     println!("measured: {sent} malformed answers were held back");
 }
 
-/// What a program says of a failure, of an error and of a task that is cancelled is no answer, so that no gate judges it.
+/// What a program says of a failure, of an error and of a task that is cancelled is no answer, so that no gate judges it; likewise
+/// what it calls its events.
 fn words_beside_answers_reach_nobody(scene: &Scene) {
     let (agent, parts) = (strict("program"), json!([{ "text": WORD }]));
     let message = |form: &str| format!("say {}", hex(json!({ "form": form, "parts": parts }).to_string().as_bytes()));
     for node in [&scene.serving, &scene.asking] {
         let gateway = node.gateway();
-        for form in ["failed", "rejected", "error"] {
+        for form in ["failed", "rejected", "error", "named"] {
             for method in ["SendMessage", "SendStreamingMessage"] {
                 let params = says(&message(form));
                 let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();

@@ -1,15 +1,23 @@
-//! Agents as WebAssembly components: equal ones in Python and JavaScript, and a hostile one.
+//! Agents as WebAssembly components: equal ones in Python, JavaScript and Rust, and a hostile one.
 
 use std::path::Path;
 
 use althing_e2e::guests::{from_javascript, from_python, from_rust};
-use althing_e2e::{ADD_MAX, Machine, Running, cast, until};
+use althing_e2e::sessions::{BY_HAND, End, SOON, Station, Teller, words};
+use althing_e2e::{ADD_MAX, Machine, Node, Running, cast, http, text, until};
 use serde_json::{Value, json};
 
 const PYTHON: &str = include_str!("../../../../examples/counter-agent/app.py");
 const JAVASCRIPT: &str = include_str!("../../../../examples/counter-agent/app.js");
 const RUST: &str = include_str!("../../../../examples/counter-agent/rust/src/lib.rs");
 const HOSTILE: &str = include_str!("../../python/hostile.py");
+/// What a component may hold, bytes.
+const MEMORY: u64 = 128 << 20;
+/// Calls of a long turn, each of which counts; after every second one the component saves how far it came.
+const CALLS: u64 = 5;
+/// The call during which its node ends, and how many it had made when it had saved last.
+const CUT: u64 = 4;
+const SAVED: u64 = 2;
 /// What it tries, and what it is told when it is stopped. A recursion ends where the first of three limits is.
 const ATTACKS: [(&str, &[&str]); 3] = [
     ("spin", &["it was stopped: it exceeded its 500 ms"]),
@@ -39,10 +47,46 @@ fn add(machine: &Machine, module: &Path, compute: &Value) {
     assert_eq!(added.code, 0, "{added:?}");
 }
 
+/// The same component, with a tool, is told to make its calls: gives its task, in the middle of one of them.
+fn cut_off(station: &Station, teller: &Teller, node: &Node, module: &Path) -> String {
+    teller.machine.add("teller", &station.guest(module, MEMORY));
+    station.hold(&format!("hold-step-{CUT}"));
+    let each: Vec<String> = (1..=CALLS).map(|step| format!("{}.{step}", teller.run)).collect();
+    let mut params = http::says(&format!("each count/word {}", each.join(" ")));
+    params["configuration"] = json!({ "returnImmediately": true });
+    let task = text(&http::ask(&node.gateway(), "teller", "SendMessage", &params)["task"]["id"]);
+    until(SOON, "the call is made", || station.calls(&teller.run).len() as u64 == CUT);
+    task
+}
+
+/// The turn goes on from what it saved last: what was before is gone, what came after it is told again, and the call that was cut
+/// off is made again by nobody.
+fn goes_on_from_its_checkpoint(station: &Station, teller: &Teller, node: &Node, task: &str) {
+    station.release(&format!("hold-step-{CUT}"));
+    let End::Doubt(_) = teller.end(node, task) else { panic!("a final call was cut off") };
+    let shown = teller.machine.json(&["session", "show", task, "--steps"]);
+    let rows = shown["turns"][0]["rows"].as_array().expect("rows");
+    let steps = |kind: &str| {
+        let of_kind = rows.iter().filter(|row| row["kind"] == kind);
+        of_kind.map(|row| row["step"].as_u64().expect("a number")).collect::<Vec<u64>>()
+    };
+    // Steps are numbered from 0.
+    assert_eq!(steps("checkpoint"), [SAVED], "{shown}");
+    assert_eq!((steps("result"), steps("intent")), (vec![SAVED], vec![SAVED, SAVED + 1]), "{shown}");
+    let (doubtful, step) = teller.doubt();
+    assert_eq!((doubtful.as_str(), step), (task, CUT - 1));
+    let file = teller.result(BY_HAND);
+    let done = teller.settle(node, &["--done", &step.to_string(), file.to_str().expect("a plain path")]);
+    assert_eq!(words(&done), format!("{CALLS} called, on from {SAVED}"), "{done}");
+    let made: Vec<u64> = station.calls(&teller.run).iter().filter_map(|call| call["step"].as_u64()).collect();
+    assert_eq!(made, (1..=CALLS).collect::<Vec<u64>>(), "each was made once");
+}
+
 fn is_the_counter(module: &Path) {
-    let machine = Machine::new();
+    let (station, teller) = (Station::new(), Teller::of("component"));
+    let machine = &teller.machine;
     let node = machine.up_alone(&[]);
-    add(&machine, module, &json!({ "memory_bytes": 128 << 20 }));
+    add(machine, module, &json!({ "memory_bytes": MEMORY }));
     let called = machine.run(&["call", "guest", "one", "two"]);
     assert_eq!((called.code, called.stdout.as_str()), (0, "one two (1)\n"), "{called:?}");
     let failed = machine.run(&["call", "guest", "fail"]);
@@ -56,11 +100,17 @@ fn is_the_counter(module: &Path) {
     let asked = machine.run(&["--json", "call", "guest", "ask"]);
     let task: Value = serde_json::from_str(asked.stdout.lines().next().expect("a task")).expect("JSON");
     let task = task["task"]["id"].as_str().expect("an id").to_owned();
+    // The same code is compiled once.
+    let long = cut_off(&station, &teller, &node, module);
     node.running.kill();
-    let _node = machine.up_alone(&[]);
-    until(ADD_MAX, "it is compiled again", || machine.json(&["ps"])["agents"][0]["state"] == "ready");
+    let node = machine.up_alone(&[]);
+    until(ADD_MAX, "both are here again", || {
+        let shown = machine.json(&["ps"]);
+        shown["agents"].as_array().expect("a list").iter().filter(|agent| agent["state"] == "ready").count() == 2
+    });
     let answered = machine.run(&["call", "--task", &task, "guest", "three"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (0, "three (2)\n"), "{answered:?}");
+    goes_on_from_its_checkpoint(&station, &teller, &node, &long);
 }
 
 #[test]

@@ -134,6 +134,7 @@ impl Scene {
             "temporary": paths[0],
             "shared": paths[1],
             "tmp_device": std::fs::metadata("/tmp").expect("a folder").dev(),
+            "network": std::fs::metadata("/proc/self/ns/net").expect("it has one").ino(),
         });
         let files = files.into_iter().flatten().collect();
         let kept = kept(&machine);

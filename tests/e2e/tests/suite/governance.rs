@@ -316,7 +316,8 @@ fn a_program_that_cannot_resume_is_denied_when_its_node_starts_again() {
     let teller = Teller::of("program");
     let machine = &teller.machine;
     machine.write("at_once.py", include_str!("../../python/at_once.py"));
-    let mut file: Value = serde_json::from_str(&station.program(&[python, Path::new("at_once.py")])).expect("JSON");
+    let mut file: Value =
+        serde_json::from_str(&station.program(&[python, Path::new("at_once.py")], Some("keyed"))).expect("JSON");
     file["contract"]["security"] = json!({ "consent_for": ["count/add"] });
     file.as_object_mut().expect("an object").remove("session");
     let node = teller.begin_with(&file.to_string());

@@ -130,33 +130,42 @@ impl Desk {
         });
     }
 
-    /// Both spans of a call that the asking agent made in its turn, and that was redirected, name the turn's manifest.
-    fn are_bound(&self, at: usize, trace: &str) {
-        let (mut hashes, mut hosts) = (Vec::new(), Vec::new());
-        // One more: the client that called the asking agent did so in no turn.
-        until(SOON, "three spans of calls are told", || {
+    /// The two spans of calls that a node made in a trace, in the order of their names.
+    fn calls(&self, at: usize, trace: &str) -> [Value; 2] {
+        let mut calls: Vec<Value> = Vec::new();
+        until(SOON, "two spans of calls are told", || {
             let told = self.machines[at].json(&["trace", trace]);
-            let spans = told["spans"].as_array().expect("spans").iter();
-            let of_calls = spans.filter(|span| {
+            let is_call = |span: &&Value| {
                 span["node"] == self.did(at).as_str()
                     && (span["name"] == "a2a.client" || span["name"] == "a2a.redirect")
-            });
-            let hash = |span: &Value| (text(&span["name"]), span["attributes"]["althing.binding.hash"].clone());
-            let of_calls: Vec<&Value> = of_calls.collect();
-            hosts = of_calls.iter().map(|span| span["attributes"]["althing.host.candidates"].clone()).collect();
-            hashes = of_calls.into_iter().map(hash).collect();
-            hashes.len() == 3
+            };
+            calls = told["spans"].as_array().expect("spans").iter().filter(is_call).cloned().collect();
+            calls.len() == 2
         });
+        calls.sort_by_key(|span| text(&span["name"]));
+        calls.try_into().expect("it was waited for")
+    }
+
+    /// Who redirected a call and who answered it is told, with the hosts that it could go to.
+    fn tells_hosts(&self, at: usize, trace: &str) {
+        let [call, redirect] = self.calls(at, trace);
+        assert_eq!((&call["name"], &redirect["name"]), (&json!("a2a.client"), &json!("a2a.redirect")));
+        let hosts = call["attributes"]["althing.host.candidates"].as_str().unwrap_or_default();
+        assert!(hosts.contains("redirected the call") && hosts.contains("\"answered\""), "{call}");
+    }
+
+    /// The call that the asking agent made in its turn names the turn's manifest, and the hosts among which one was chosen.
+    fn is_bound(&self, at: usize, trace: &str) {
         let manifest = self.machines[at].json(&["bind", "--running", ASKING])["hash"].clone();
         assert!(manifest.is_string(), "{manifest}");
-        hashes.retain(|(_, hash)| *hash == manifest);
-        hashes.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let named: Vec<&str> = hashes.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(named, ["a2a.client", "a2a.redirect"]);
-        // Who redirected it and who answered is told, with the hosts that it could go to.
-        let told: Vec<&str> = hosts.iter().filter_map(Value::as_str).collect();
-        let both = |told: &&str| told.contains("redirected the call") && told.contains("\"answered\"");
-        assert!(told.iter().any(both), "{hosts:?}");
+        // The client that called the asking agent did so in no turn.
+        let calls = self.calls(at, trace);
+        let bound: Vec<&Value> =
+            calls.iter().filter(|call| call["attributes"]["althing.binding.hash"] == manifest).collect();
+        let [call] = bound[..] else { panic!("{calls:?}") };
+        assert_eq!(call["name"], "a2a.client");
+        let hosts = call["attributes"]["althing.host.candidates"].as_str().unwrap_or_default();
+        assert!(hosts.contains("\"answered\"") && hosts.contains("\"not asked\""), "{call}");
     }
 
     /// The nodes that were called for the agent of the group and answered so.
@@ -182,14 +191,18 @@ fn a_call_goes_to_the_member_that_can_once_for_each_change_of_member() {
     desk.call(first, "through a member");
     assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 1]);
 
-    // Who is no member asks the first one, which redirects it; here that is an agent in a turn of its own. The next call
-    // goes to the able one at once.
-    let _model = desk.add_asking(outside);
-    let told = format!("call agents__{SERVED} {}", json!({ "message": "within a turn" }));
-    desk.goes_by(outside, (ASKING, &told), "0af7651916cd43dd8448eb211c803195", &[first], &[able]);
-    desk.are_bound(outside, "0af7651916cd43dd8448eb211c803195");
+    // Who is no member asks the first one, which redirects it. The next call goes to the able one at once.
+    desk.goes(outside, "0af7651916cd43dd8448eb211c803195", &[first], &[able]);
+    desk.tells_hosts(outside, "0af7651916cd43dd8448eb211c803195");
     desk.goes(outside, "0af7651916cd43dd8448eb211c803196", &[], &[able]);
     assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 3]);
+
+    // An agent in a turn of its own asks one host and no other, which is the one that was named last.
+    let _model = desk.add_asking(outside);
+    let told = format!("call agents__{SERVED} {}", json!({ "message": "within a turn" }));
+    desk.goes_by(outside, (ASKING, &told), "0af7651916cd43dd8448eb211c803197", &[], &[able]);
+    desk.is_bound(outside, "0af7651916cd43dd8448eb211c803197");
+    assert_eq!([first, other, able].map(|at| desk.turns(at)), [0, 0, 4]);
 
     // The able member is killed when another one can do it too.
     desk.machines[other].add("echo", &cast::echo("echo", "own"));

@@ -22,6 +22,8 @@ struct Scene {
 
 fn scene() -> Scene {
     let near = Machine::new();
+    // Where policies are in force, labels decide too.
+    near.configure("[[tools]]\nname = \"agents/*\"\nclearance = \"internal\"\n");
     let asked = near.up_alone(&[]);
     let far = near.of_same_owner();
     let called = far.up_alone(&["--peer", &asked.address("/ip4/127.0.0.1")]);
@@ -95,6 +97,46 @@ fn an_answer_leads_back_over_nodes_to_its_prompt_its_sources_and_its_tools() {
     let lineage = near.json(&["lineage", &task]);
     let [gap] = lineage["gaps"].as_array().expect("gaps").as_slice() else { panic!("{lineage}") };
     assert!(gap["task"] == call["task"] && text(&gap["why"]).contains(&gone), "{gap}");
+}
+
+#[test]
+fn under_policies_an_agent_of_another_own_node_is_known_to_whom_it_calls_and_who_calls_it() {
+    let Scene { near, far, asked, called, _model } = scene();
+    let set = near.write("set.cedar", "permit(principal, action, resource);\n");
+    let loaded = near.json(&["policy", "load", set.to_str().expect("a plain path")]);
+    until(SOON, "the other node takes the policies", || far.json(&["policy", "status"])["digest"] == loaded["digest"]);
+    let status = near.json(&["policy", "status"]);
+    let nodes = status["nodes"].as_array().expect("nodes");
+    let theirs = nodes.iter().find(|node| node["node"] == json!(called.did())).expect("it is connected");
+    assert_eq!(theirs["digest"], loaded["digest"], "both have the same: {status}");
+    let answer = near.run(&["call", "echo", "by a person"]);
+    assert!(answer.code == 0 && answer.stdout.contains("by a person"), "{answer:?}");
+    let said = send(&asked, r#"call agents__echo {"message": "by an agent"}"#);
+    let lineage = near.json(&["lineage", &said]);
+    assert_eq!(lineage["tasks"][0]["turns"][0]["calls"][0]["outcome"], "done", "{lineage}");
+}
+
+#[test]
+fn the_example_permits_the_owners_calls_and_is_taken_out_on_the_node_that_is_told_so() {
+    let Scene { near, far, asked: _asked, called: _called, _model } = scene();
+    let set = near.write("example.cedar", include_str!("../../../../docs/examples/policies.cedar"));
+    let loaded = near.json(&["policy", "load", set.to_str().expect("a plain path")]);
+    until(SOON, "the other node takes the policies", || far.json(&["policy", "status"])["digest"] == loaded["digest"]);
+    let answer = near.run(&["call", "echo", "by a person"]);
+    assert!(answer.code == 0 && answer.stdout.contains("by a person"), "{answer:?}");
+
+    let nothing = near.write("nothing.cedar", "").to_str().expect("a plain path").to_owned();
+    let refused = near.run(&["policy", "load", &nothing]);
+    assert!(refused.code == 5 && refused.stderr.contains("no policy permits anything"), "{refused:?}");
+    let refused = near.run(&["policy", "unload"]);
+    assert!(refused.code == 5 && refused.stderr.contains("--yes"), "{refused:?}");
+    assert_eq!(near.json(&["policy", "status"])["digest"], loaded["digest"], "nothing was changed");
+    let out = near.json(&["policy", "unload", "--yes"]);
+    assert_eq!(out["digest"], Value::Null, "{out}");
+    assert!(out["findings"].to_string().contains("keep their policies"), "{out}");
+    assert_eq!(far.json(&["policy", "status"])["digest"], loaded["digest"], "no order says that it is taken out");
+    let again = near.run(&["policy", "unload", "--yes"]);
+    assert!(again.code != 0 && again.stderr.contains("no policies are in force"), "{again:?}");
 }
 
 #[test]

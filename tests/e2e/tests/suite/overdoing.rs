@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use althing_e2e::disk::Disk;
 use althing_e2e::http::{ask, says};
-use althing_e2e::sandbox::interpreter;
+use althing_e2e::sandbox::{has_namespaces, interpreter};
 use althing_e2e::{Machine, Node, cast, runs, until};
 use althing_testing::{remedy, skip};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
@@ -24,6 +25,10 @@ const PROCESSES_MAX: usize = 512;
 const NEAR: usize = PROCESSES_MAX - 8;
 /// How often it is looked, once it has all that it may.
 const LOOKS: usize = 20;
+/// Memory that is left to others where a program fills its temporary folder, which is in memory: 512 MiB (docs/agents.md), KiB.
+const MEMORY_KIB_MIN: u64 = 2 << 20;
+/// What the node itself may write meanwhile, bytes.
+const OF_NODE: u64 = 16 << 20;
 
 /// A node with the program as the server of tools of the agent `greedy`, and a neighbour without a program.
 struct Scene<'a> {
@@ -47,7 +52,7 @@ impl<'a> Scene<'a> {
             "description": "Takes all that it can get",
             "runtime": { "native": { "builtin": "tools" } },
             "tools": { "server": { "command": [python, folder.join("overdoing.py"), mark] } },
-            "contract": { "class": { "latency": "srt" }, "capabilities": ["server/bomb", "server/fill"] },
+            "contract": { "class": { "latency": "srt" }, "capabilities": ["server/bomb", "server/fill", "server/fill_temporary"] },
         });
         let path = folder.join("greedy.yaml");
         std::fs::write(&path, file.to_string()).expect("it takes files");
@@ -165,4 +170,39 @@ fn a_program_that_fills_the_disk_of_its_node_is_noticed_and_all_goes_on_once_the
     std::fs::remove_file(folder.join("fill")).expect("it is there");
     until(SOON, "there is room again", || scene.wrong().is_empty());
     scene.neighbour_answers();
+}
+
+/// Whether so much memory is free that a program may take some; if not, the reason is printed.
+fn has_memory() -> bool {
+    let text = std::fs::read_to_string("/proc/meminfo").expect("the kernel has it");
+    let free = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+    let free: u64 = free.and_then(|free| free.parse().ok()).expect("a number of KiB");
+    if free < MEMORY_KIB_MIN {
+        skip(&format!("{free} KiB of memory are free"), remedy::MEMORY);
+    }
+    free >= MEMORY_KIB_MIN
+}
+
+#[test]
+fn a_program_that_fills_its_temporary_folder_takes_nothing_of_the_disk_of_its_node() {
+    let Some(python) = interpreter().filter(|python| has_namespaces(python)) else { return };
+    let machine = Machine::new();
+    let disk = machine.home().join("data");
+    let Some(_disk) = Disk::mount(&disk) else { return };
+    if !has_memory() {
+        return;
+    }
+    let scene = Scene::start(&machine, &python, &machine.folder().join("greedy"));
+    let free = || {
+        let found = statvfs(&disk).expect("it is mounted");
+        found.blocks_available() * found.fragment_size()
+    };
+    let before = free();
+    scene.asks("fill_temporary", "512 MiB, then ENOSPC");
+    let after = free();
+    assert!(before.abs_diff(after) < OF_NODE, "{before} and {after} bytes are free");
+    assert_eq!(scene.wrong(), [""; 0]);
+    scene.neighbour_answers();
+    assert_eq!(scene.machine.run(&["agent", "remove", "greedy"]).code, 0);
+    until(SOON, "it is gone", || scene.processes().is_empty());
 }

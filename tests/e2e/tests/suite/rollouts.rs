@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(60);
 const SHOP: &str = include_str!("../../python/shop.py");
+/// From the verdict on one node to the other one; it is a second where commands take no time.
+const TOLD_MAX: Duration = Duration::from_secs(5);
 /// Far more calls than it takes to see that every second one fails.
 const CALLS_MAX: usize = 400;
 
@@ -166,6 +168,76 @@ fn a_version_that_is_promoted_is_the_agent_from_then_on_and_conversations_stay_w
 
     machine.json(&["agent", "remove", "shop"]);
     assert_eq!(machine.json(&["ps"])["agents"], json!([]), "all versions are the agent");
+}
+
+/// Two nodes of one owner that are connected, each with the agent, and with a rollout of the same new version.
+fn pair(word: &str) -> [(Machine, Node); 2] {
+    let one = Machine::new();
+    let first = one.up_alone(&[]);
+    let other = one.of_same_owner();
+    let second = other.up_alone(&["--peer", &first.address("/ip4/127.0.0.1")]);
+    for (machine, mark) in [(&one, "left"), (&other, "right")] {
+        machine.add(mark, &cast::echo(mark, "own"));
+        machine.write("shop.py", SHOP);
+        machine.add("shop", &shop("1.0.0", "one"));
+    }
+    until(SOON, "they know each other's agents", || one.finds("right") && other.finds("left"));
+    let digests = [&one, &other].map(|machine| began(machine, "1.1.0", word)["new"]["digest"].take());
+    assert_eq!(digests[0], digests[1], "it is one version");
+    [(one, first), (other, second)]
+}
+
+#[test]
+fn what_goes_back_on_one_node_goes_back_on_the_owner_s_other_one_and_stays_back() {
+    let nodes = pair("ends");
+    let went_back = |machine: &Machine| show(machine)["state"] == "wentBack";
+    // Whichever of both answers its calls.
+    for _ in 0..CALLS_MAX {
+        said(&nodes[0].1, None);
+        if nodes.iter().any(|(machine, _)| went_back(machine)) {
+            break;
+        }
+    }
+    let took = until(TOLD_MAX, "both know it", || nodes.iter().all(|(machine, _)| went_back(machine)));
+    println!("the other node was told within {took:?}, two commands included");
+    let reasons = [0, 1].map(|at: usize| show(&nodes[at].0)["reason"].as_str().expect("a reason").to_owned());
+    let dids = [0, 1].map(|at: usize| nodes[at].1.did());
+    let own = reasons.iter().position(|reason| reason.starts_with("it crashed")).expect("it went back on one of them");
+    let told = &reasons[1 - own];
+    assert!(told.starts_with("it went back on another node of its owner") && told.contains(&dids[own]), "{told}");
+    until(SOON, "it is on record there", || on_record(&nodes[1 - own].0) == ["rollout", "going back"]);
+    let is_clean = |node: &Node| (0..12).all(|_| said(node, None).as_deref() == Some("one"));
+    assert!(nodes.iter().all(|(_, node)| is_clean(node)));
+
+    // Killed, and alone: nobody tells it again.
+    let [one, other] = nodes;
+    let ((machine, node), (_, gone)) = if own == 0 { (other, one) } else { (one, other) };
+    drop(gone);
+    let node = again(&machine, node);
+    let shown = show(&machine);
+    assert_eq!((&shown["state"], shown["reason"].as_str()), (&json!("wentBack"), Some(told.as_str())), "{shown}");
+    assert!(is_clean(&node));
+    let twice = begin(&machine, "1.2.0", "ends");
+    assert!(twice.code == 5 && twice.stderr.contains("went back on another node of its owner"), "{twice:?}");
+}
+
+#[test]
+fn what_is_promoted_on_one_node_is_promoted_on_the_owner_s_other_one_and_stays_so() {
+    let [(one, first), (other, second)] = pair("two");
+    assert_eq!(one.json(&["rollout", "promote", "shop"])["state"], "promotedByOwner");
+    let took = until(TOLD_MAX, "the other node promotes it", || show(&other)["state"] == "promotedElsewhere");
+    println!("the other node promoted it within {took:?}, a command included");
+    let shown = other.run(&["rollout", "show", "shop"]);
+    let says = format!("why: it was promoted on {}", first.did());
+    assert!(shown.stdout.contains("was promoted, as on another node of its owner"), "{shown:?}");
+    assert!(shown.stdout.contains(&says), "{shown:?}");
+    until(SOON, "it is on record there", || on_record(&other) == ["rollout", "promoting"]);
+    let is_new = |node: &Node| (0..12).all(|_| said(node, None).as_deref() == Some("two"));
+    until(SOON, "new conversations are the new version's", || is_new(&second));
+    // Killed, and alone: nobody tells it again.
+    drop(first);
+    let second = again(&other, second);
+    assert!(is_new(&second) && show(&other)["state"] == "promotedElsewhere", "after a kill too");
 }
 
 /// The file of a version that says again what it hears, as a task or as a message, held to that.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use althing_e2e::disk::Disk;
 use althing_e2e::python::python;
-use althing_e2e::sessions::{End, SOON, STEPS, Station, Teller, words};
+use althing_e2e::sessions::{BY_HAND, End, SOON, STEPS, Station, Teller, words};
 use althing_e2e::{Node, Running, binary, free_port, http, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -41,23 +41,6 @@ fn at_each_sync(file: impl Fn(&Station) -> String, mut judge: impl FnMut(&Statio
     panic!("a turn made {SYNCS_MAX} syncs");
 }
 
-/// Says of the call in doubt what the arguments do, and waits for the end of the task.
-fn settle(teller: &Teller, node: &Node, how: &[&str]) -> Value {
-    let (task, _) = teller.doubt();
-    let mut command = vec!["session", "resume", task.as_str()];
-    command.extend(how);
-    let resumed = teller.machine.json(&command);
-    assert_eq!(resumed["resumed"], json!(task));
-    let mut completed = Value::Null;
-    until(SOON, "the task goes on and is completed", || {
-        let Some(End::Completed(task)) = teller.end_of(node, &task) else { return false };
-        completed = task;
-        true
-    });
-    until(SOON, "a journal ends with its task", || teller.machine.json(&["session", "list"])["sessions"] == json!([]));
-    completed
-}
-
 /// Ends a node at each sync of a turn whose calls are final: none is made twice, and each that has no result is told. The agent says
 /// `by_hand` where it is told a result that is not the tool's.
 fn counts_final_calls(file: impl Fn(&Station) -> String, by_hand: &str) {
@@ -77,7 +60,7 @@ fn counts_final_calls(file: impl Fn(&Station) -> String, by_hand: &str) {
         let (_, step) = teller.doubt();
         let step = step.to_string();
         if doubts % 2 == 0 {
-            let again = settle(teller, node, &["--again", &step]);
+            let again = teller.settle(node, &["--again", &step]);
             let after = station.counts(&teller.run);
             assert_eq!(words(&again), BOTH);
             // Once more is what was asked for; without that it would be none.
@@ -85,8 +68,8 @@ fn counts_final_calls(file: impl Fn(&Station) -> String, by_hand: &str) {
             assert!(after.iter().sum::<usize>() <= STEPS + 1, "{before:?} {after:?}");
             return;
         }
-        let file = teller.result("told by hand");
-        let done = settle(teller, node, &["--done", &step, file.to_str().expect("a plain path")]);
+        let file = teller.result(BY_HAND);
+        let done = teller.settle(node, &["--done", &step, file.to_str().expect("a plain path")]);
         let after = station.counts(&teller.run);
         assert!(words(&done).matches(by_hand).count() == 1 && words(&done).matches("[step ").count() == 1);
         assert!(after.iter().all(|count| *count <= 1), "{before:?} {after:?}");
@@ -97,12 +80,12 @@ fn counts_final_calls(file: impl Fn(&Station) -> String, by_hand: &str) {
 
 #[test]
 fn a_node_that_ends_at_any_sync_makes_no_final_call_twice_and_tells_of_each_that_has_no_result() {
-    counts_final_calls(|station| station.file(None), "told by hand");
+    counts_final_calls(|station| station.file(None), BY_HAND);
 }
 
 #[test]
 fn a_node_that_ends_at_any_sync_makes_no_final_call_of_a_component_twice_and_tells_of_each_that_has_no_result() {
-    counts_final_calls(Station::component, "[told]");
+    counts_final_calls(|station| station.component(None), "[told]");
 }
 
 #[test]
@@ -220,7 +203,7 @@ fn a_call_in_doubt_is_told_everywhere_and_never_repeated_however_often_the_node_
     }
     assert_eq!(station.counts("doubtful"), [1, 0], "nothing of that made a call");
 
-    let failed = settle(&teller, &node, &["--failed", &number]);
+    let failed = teller.settle(&node, &["--failed", &number]);
     assert!(words(&failed).ends_with(" [step 2]") && !words(&failed).contains("[step 1]"), "{failed}");
     assert_eq!(station.counts("doubtful"), [1, 1]);
     let twice = machine.run(&["session", "resume", &task, "--again", &number]);
@@ -258,7 +241,7 @@ fn a_full_disk_ends_a_turn_before_its_call_or_leaves_the_call_in_doubt() {
                 let file = teller.result("step 1");
                 let (step, file) = (step.to_string(), file.to_string_lossy().into_owned());
                 let (again, done) = (["--again", step.as_str()], ["--done", step.as_str(), file.as_str()]);
-                settle(&teller, &node, if full[0] == 0 { &again } else { &done })
+                teller.settle(&node, if full[0] == 0 { &again } else { &done })
             }
         };
         assert_eq!((station.counts(run), words(&done).as_str()), ([1; STEPS], BOTH), "{run}");
@@ -318,7 +301,7 @@ fn a_program_that_is_given_its_message_again_makes_no_keyed_call_twice() {
     station.hold("hold-tool");
     let teller = Teller::of("repeated");
     teller.machine.write("at_once.py", AT_ONCE);
-    let node = teller.begin_with(&station.program(&[python, Path::new("at_once.py")]));
+    let node = teller.begin_with(&station.program(&[python, Path::new("at_once.py")], Some("keyed")));
     let task = teller.is_told(&node);
     until(SOON, "both calls are made", || station.counts("repeated") == [1; STEPS]);
     node.running.kill();

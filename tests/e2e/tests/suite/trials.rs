@@ -109,6 +109,19 @@ fn a_live_test_asks_the_model_and_changes_nothing_but_at_test_servers() {
     assert!(code == 2 && told.contains("--live"), "{code}: {told}");
 }
 
+#[test]
+fn a_live_test_asks_nobody_and_says_what_was_denied_for_that() {
+    let (station, teller) = (Station::new(), Teller::of("asking"));
+    let mut file: Value = serde_json::from_str(&station.file(Some("keyed"))).expect("JSON");
+    file["contract"]["security"] = json!({ "consent_for": ["count/add"] });
+    let _node = teller.begin_with(&file.to_string());
+    let case = json!({ "input": format!("asking {STEPS}"), "target": BOTH });
+    let (code, told) = tested(&teller, &case, &["--live", "--test-server", "count"]);
+    let denied = "a call was denied: somebody must agree, and a test asks nobody";
+    assert!(code == 1 && told.contains(denied), "{code}: {told}");
+    assert_eq!((station.counts("asking"), &teller.machine.json(&["pending"])["pending"]), ([0; STEPS], &json!([])));
+}
+
 /// A node with an agent whose answers another one judges, always with that word; and a file of two labelled cases of it.
 fn judged(word: &str) -> (Machine, Node, String) {
     let machine = Machine::new();

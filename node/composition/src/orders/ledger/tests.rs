@@ -73,6 +73,10 @@ impl PolicySets for Sets {
         self.now().map(|text| digest(text.as_bytes()))
     }
 
+    fn set_digest(&self) -> Option<Digest> {
+        self.now().map(|text| digest(format!("a set\n{text}").as_bytes()))
+    }
+
     fn text(&self, wanted: &Digest) -> Option<String> {
         self.0.lock().expect("no holder panics").iter().find(|text| digest(text.as_bytes()) == *wanted).cloned()
     }
@@ -116,6 +120,7 @@ async fn what_was_ordered_before_somebody_loaded_another_set_is_older() {
     orders.put_in_force(async { sets.load("newer".to_owned()).await }).await.expect("it is loaded");
     orders.adopt_set().await;
     assert_eq!(sets.now().as_deref(), Some("newer"), "it was not followed before, and is not now");
+    assert_eq!(orders.policy_set().digest, Some(digest(b"a set\nnewer")), "its owner knows it by this one");
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Conversations that several calls begin at once.
+//! Conversations that several calls begin at once, and those for which there is no room.
 
 use althing_store::{Family, ReadError, Rows, Snapshot};
+use althing_verification::machine::rollout::Signal;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
@@ -25,7 +26,7 @@ impl Store for Silent {
     fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
         match durability {
             Durability::Synced => self.0.write(batch, durability),
-            Durability::Buffered => futures::future::pending().boxed(),
+            Durability::Buffered | Durability::Syncing => futures::future::pending().boxed(),
         }
     }
 }
@@ -50,4 +51,68 @@ async fn two_calls_that_begin_a_conversation_at_once_have_one_version_also_where
     assert_eq!(second, first);
     let of_stable = second.iter().filter(|version| &***version == "1.0.0").count();
     assert!((5..=25).contains(&of_stable), "those that began with the old version stay with it: {of_stable} of 30");
+}
+
+/// The version of a conversation that the owner of the node begins.
+async fn version_of_own(traffic: &Traffic, id: &str) -> Option<Arc<str>> {
+    let (agent, caller) = (&traffic.agent, owner().to_string());
+    let (context, message, is_known) = (id, id, false);
+    let call = NewCall { agent, caller: &caller, context, message, is_known, group: None, channel: None };
+    traffic.rollouts.route(&call).await
+}
+
+/// How many conversations are noted.
+fn noted(traffic: &Traffic) -> usize {
+    traffic.store.keys(rows::ROLLOUT_CONVERSATIONS, Range::all(CALLS_MAX)).expect("readable").len()
+}
+
+#[tokio::test]
+async fn without_room_the_stable_version_answers_and_nothing_is_counted_and_the_owner_has_room_of_its_own() {
+    let traffic = Traffic::begin().await;
+    let divided = traffic.rollouts.named("shop").expect("it is known");
+    while traffic.rollouts.room.has_room("shop", true) {
+        traffic.rollouts.room.add("shop", true);
+    }
+    for number in 0..100 {
+        let id = format!("c-{number}");
+        assert_eq!(traffic.version(&id, &id, false).await.as_deref(), Some("1.0.0"));
+        traffic.end("1.0.0", (&id, &id), TurnCourse::Failed).await;
+    }
+    let counted = divided.versions().rollout().expect("one was begun").trial().seen(Signal::Failure).stable.calls;
+    assert_eq!((counted, noted(&traffic)), (0, 0));
+    let mut of_new = 0;
+    for number in 0..40 {
+        let version = version_of_own(&traffic, &format!("own-{number}")).await;
+        of_new += usize::from(version.as_deref() == Some("1.1.0"));
+    }
+    assert!((8..=32).contains(&of_new), "{of_new} of 40");
+    assert_eq!(noted(&traffic), 40);
+    let mut versions = divided.versions();
+    versions.promote(u64::MAX / 2).expect("it is under way");
+    divided.set(versions);
+    // The old version still has conversations of its own to end, and gets none that begins now; nor a later message of that one.
+    for (message, is_known) in [("one", false), ("two", true)] {
+        assert_eq!(traffic.version("new", message, is_known).await.as_deref(), Some("1.1.0"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn whose_conversations_are_noted_is_known_after_a_restart_and_what_is_forgotten_makes_room() {
+    let traffic = Traffic::begin().await;
+    for id in ["one", "two", "three"] {
+        traffic.version(id, id, false).await.expect("the calls are divided");
+    }
+    version_of_own(&traffic, "own").await.expect("the calls are divided");
+    let counts = |traffic: &Traffic| {
+        let counts = rows::conversations(traffic.store.as_ref()).expect("readable");
+        counts.get("shop").map(|count| (count.all, count.of_strangers))
+    };
+    let traffic = traffic.again();
+    assert_eq!(counts(&traffic), Some((4, 3)));
+    while traffic.rollouts.room.has_room("shop", true) {
+        traffic.rollouts.room.add("shop", true);
+    }
+    traffic.rollouts.forget("shop").await.expect("it is written");
+    assert!(traffic.rollouts.room.has_room("shop", true));
+    assert_eq!(counts(&traffic), None);
 }

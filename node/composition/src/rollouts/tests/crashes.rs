@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use althing_store::{Family, ReadError, Rows, Snapshot};
 use futures::future::BoxFuture;
 
+use super::super::news_decisions::hear;
+use super::news::{back, key};
 use super::*;
 
 /// A store of a node that is killed at one of its synced writes, which is applied or not.
@@ -125,5 +127,25 @@ async fn wherever_the_node_is_killed_one_version_is_stable_and_the_rollout_goes_
         }
         let kills_of_all = 2 * usize::try_from(steps).expect("a few");
         assert_eq!(kills, kills_of_all, "{course:?}: it was killed at each step");
+    }
+}
+
+/// What another node tells may be on disk or not when the node is killed: it is heard again.
+#[tokio::test]
+async fn wherever_a_node_is_killed_that_undoes_a_promotion_one_version_is_stable_and_it_is_undone() {
+    for is_applied in [true, false] {
+        let inner = MemoryStore::new(&FAMILIES);
+        publish::write(&inner, &stored("1.0.0")).await.expect("it is written");
+        begin_on(&inner, &[50, 100]).await.expect("it is written");
+        Traffic::on(Arc::new(inner.clone())).until_over(TurnCourse::Good).await;
+        let store = Mortal { inner: inner.clone(), left: Arc::new(AtomicU64::new(1)), is_applied };
+        hear(&Traffic::on(Arc::new(store.clone())).rollouts, key(2), vec![back()]).await;
+        assert!(store.is_dead(), "it is one durable step");
+        let traffic = Traffic::on(Arc::new(inner));
+        let stable = if is_applied { (STABLE, "1.0.0") } else { (NEW, "1.1.0") };
+        assert_eq!((traffic.on_disk().stable(), traffic.file().version.as_str()), stable);
+        hear(&traffic.rollouts, key(2), vec![back()]).await;
+        assert_eq!((traffic.on_disk().stable(), traffic.file().version.as_str()), (STABLE, "1.0.0"));
+        assert_eq!(traffic.version("fresh", "fresh", false).await.as_deref(), Some("1.0.0"));
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicBool;
 use althing_store::{Family, ReadError, Rows, Snapshot};
 use futures::future::BoxFuture;
 
+use super::super::news_decisions::hear;
+use super::news::{back, key};
 use super::*;
 
 /// A store that takes nothing while it is full.
@@ -81,4 +83,26 @@ async fn a_version_that_goes_back_on_a_full_disk_is_back_on_disk_later() {
     is_full.store(true, Ordering::Relaxed);
     assert_eq!(traffic.until_over(TurnCourse::Crashed).await, 1);
     check(traffic, &is_full, |phase| matches!(phase, Phase::WentBack(_))).await;
+}
+
+#[tokio::test]
+async fn a_promotion_that_is_undone_on_a_full_disk_is_undone_at_once_and_with_its_file_later() {
+    let (traffic, is_full) = begin().await;
+    traffic.until_over(TurnCourse::Good).await;
+    is_full.store(true, Ordering::Relaxed);
+    hear(&traffic.rollouts, key(2), vec![back()]).await;
+    for number in 0..50 {
+        let id = format!("later-{number}");
+        assert_eq!(traffic.version(&id, &id, false).await.as_deref(), Some("1.0.0"));
+    }
+    assert_eq!((traffic.file().version.as_str(), traffic.on_disk().stable()), ("1.1.0", NEW), "the disk is full still");
+    is_full.store(false, Ordering::Relaxed);
+    // What is counted first is written with it.
+    traffic.end_with("1.1.0", ("late", "late"), TurnCourse::Good, &["mail/send"]).await;
+    assert_eq!((traffic.file().version.as_str(), traffic.on_disk().stable()), ("1.0.0", STABLE));
+    let divided = traffic.rollouts.named("shop").expect("it is known");
+    traffic.rollouts.write_again(&divided).await.expect("there is room");
+    assert!(divided.unwritten().is_none());
+    let traffic = traffic.again();
+    assert!(matches!(traffic.phase(), Phase::WentBack(_)) && traffic.file().version == "1.0.0");
 }

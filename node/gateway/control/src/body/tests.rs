@@ -291,9 +291,10 @@ fn whoever_hangs_up_cuts_no_change_in_half() {
             let function = function.split("\n}\n").next().unwrap_or_default();
             let name: String = function.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             let (signature, body) = function.split_once("{\n").unwrap_or((function, ""));
-            // A body comes with each POST; what a DELETE removed is called so.
+            // A body comes with each POST; what a DELETE removed is called so, but for the policies.
             let is_handler = signature.contains("State(node)");
-            if !is_handler || !(signature.contains("Body(") || signature.contains("Removal>")) {
+            let is_delete = signature.contains("Removal>") || name == "unload";
+            if !is_handler || !(signature.contains("Body(") || is_delete) {
                 continue;
             }
             changing += 1;

@@ -10,12 +10,45 @@ pub fn is_below(path: &str, base: &str) -> bool {
 
 /// Whether a server that decodes a path before it reads its segments would see a `..` in it.
 fn climbs(path: &str) -> bool {
-    let mut decoded = path.to_ascii_lowercase();
+    let once = decoded(path.as_bytes());
     // Twice, for servers behind servers.
-    for _ in 0..2 {
-        decoded = decoded.replace("%25", "%").replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    let twice = decoded(&once);
+    [path.as_bytes(), once.as_slice(), twice.as_slice()].into_iter().any(|path| {
+        let mut segments = path.split(|byte| matches!(byte, b'/' | b'\\'));
+        segments.any(is_above)
+    })
+}
+
+/// Whether a server may take a segment for `..`.
+fn is_above(segment: &[u8]) -> bool {
+    // Some take what follows these for no part of a name: parameters (Java), the end of a text (C), a query, a fragment.
+    let name = segment.split(|byte| matches!(byte, b';' | 0 | b'?' | b'#')).next().unwrap_or_default();
+    // Some leave these out of it.
+    name.iter().filter(|byte| !byte.is_ascii_whitespace() && !byte.is_ascii_control()).eq(b"..")
+}
+
+/// The bytes that a path spells by `%`, and the ASCII characters that it spells by two bytes, as old decoders read them.
+fn decoded(path: &[u8]) -> Vec<u8> {
+    let hex = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (mut plain, mut left) = (Vec::with_capacity(path.len()), path);
+    while let Some((&first, rest)) = left.split_first() {
+        let spelled = match rest {
+            [high, low, rest @ ..] if first == b'%' => {
+                hex(*high).zip(hex(*low)).map(|(high, low)| ((high << 4) | low, rest))
+            }
+            _ => None,
+        };
+        let (byte, rest) = spelled.unwrap_or((first, rest));
+        match (plain.last().copied(), byte) {
+            (Some(lead @ (0xc0 | 0xc1)), 0x80..=0xbf) => {
+                plain.pop();
+                plain.push(((lead & 1) << 6) | (byte & 0x3f));
+            }
+            _ => plain.push(byte),
+        }
+        left = rest;
     }
-    decoded.replace('\\', "/").split('/').any(|segment| segment == "..")
+    plain
 }
 
 #[cfg(test)]
@@ -24,7 +57,22 @@ mod tests {
 
     #[test]
     fn only_what_is_below_is_below() {
-        for path in ["/v1", "/v1/", "/v1/chat", "/v1//chat", "/v1/..."] {
+        let below = [
+            "/v1",
+            "/v1/",
+            "/v1/chat",
+            "/v1//chat",
+            "/v1/...",
+            "/v1/a;b=..",
+            "/v1/a..b",
+            "/v1/..a",
+            "/v1/%",
+            "/v1/%2",
+            "/v1/%zz..",
+            "/v1/%c3%a9",
+            "/v1/%e9%20a",
+        ];
+        for path in below {
             assert!(
                 is_below(path, "/v1") && is_below(path, "/v1/") && is_below(path, "/") && is_below(path, ""),
                 "{path}"
@@ -40,6 +88,18 @@ mod tests {
             "/v1/.%2e%5cadmin",
             "/v1/%252e%252e/admin",
             "/v1/..\\admin",
+            "/v1/..;/admin",
+            "/v1/..;a=b/admin",
+            "/v1/..%3b/admin",
+            "/v1/%2e%2E%3Ba/admin",
+            "/v1/..%253b/admin",
+            "/v1/..%00/admin",
+            "/v1/..%3fa/admin",
+            "/v1/..%23",
+            "/v1/.%09./admin",
+            "/v1/..%20/admin",
+            "/v1/%c0%ae%C0%AE/admin",
+            "/v1/..%c0%afadmin",
             "/V1/chat",
         ] {
             assert!(!is_below(path, "/v1"), "{path}");

@@ -36,7 +36,10 @@ struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It may.
-    Allowed,
+    Allowed {
+        /// The pattern that allows it, such as `*.example.org`, below which the program chooses names itself; none where it is named.
+        pattern: Option<String>,
+    },
     /// It may not.
     Denied {
         /// What the agent file would have to name.
@@ -79,12 +82,24 @@ impl Rules {
         let is_below = |name: &str| host.strip_suffix(name).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'));
         let is_named = |rule: &Rule| if rule.below { is_below(&rule.host) } else { host == rule.host };
         let has_port = |rule: &Rule| rule.port.map_or(PORTS.contains(&port), |named| named == port);
-        if self.rules.iter().any(|rule| has_port(rule) && is_named(rule)) {
-            return Verdict::Allowed;
+        let allowing = |below| self.rules.iter().find(|rule| rule.below == below && has_port(rule) && is_named(rule));
+        if allowing(false).is_some() {
+            return Verdict::Allowed { pattern: None };
+        }
+        if let Some(rule) = allowing(true) {
+            return Verdict::Allowed { pattern: Some(rule.pattern()) };
         }
         let bracketed = host.contains(':');
         let host = if bracketed { format!("[{host}]") } else { host.to_owned() };
         Verdict::Denied { write: if PORTS.contains(&port) { host } else { format!("{host}:{port}") } }
+    }
+}
+
+impl Rule {
+    /// Of one for all names below another, as a file writes it.
+    fn pattern(&self) -> String {
+        let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("*.{}{port}", self.host)
     }
 }
 
@@ -148,7 +163,7 @@ mod tests {
     }
 
     fn is_allowed(rules: &Rules, host: &str, port: u16) -> bool {
-        rules.allows(&spelling(host).expect("a host"), port) == Verdict::Allowed
+        matches!(rules.allows(&spelling(host).expect("a host"), port), Verdict::Allowed { .. })
     }
 
     #[test]
@@ -211,7 +226,21 @@ mod tests {
             ("2001:db8::7", 8443, "[2001:db8::7]:8443"),
         ] {
             assert_eq!(Rules::default().allows(host, port), Verdict::Denied { write: write.to_owned() });
-            assert_eq!(rules(&[write]).allows(host, port), Verdict::Allowed);
+            assert_eq!(rules(&[write]).allows(host, port), Verdict::Allowed { pattern: None });
+        }
+    }
+
+    #[test]
+    fn what_a_pattern_allows_is_told_from_what_is_named() {
+        let rules = rules(&["*.example.org", "api.example.org", "*.example.org:8443"]);
+        for (host, port, pattern) in [
+            ("api.example.org", 443, None),
+            ("other.example.org", 443, Some("*.example.org")),
+            ("other.example.org", 80, Some("*.example.org")),
+            ("api.example.org", 8443, Some("*.example.org:8443")),
+        ] {
+            let pattern = pattern.map(str::to_owned);
+            assert_eq!(rules.allows(host, port), Verdict::Allowed { pattern }, "{host}:{port}");
         }
     }
 

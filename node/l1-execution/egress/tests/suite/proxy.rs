@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use althing_egress::{Bounds, Event, Login, Outcome};
+use althing_egress::{Bounds, Event, Login, Outcome, Scheme, Target};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -69,7 +69,7 @@ async fn a_host_that_the_file_does_not_name_is_denied_and_says_what_to_write() {
 
 #[tokio::test]
 async fn what_the_file_names_and_nobody_admits_is_not_even_looked_up() {
-    let decides = Arc::new(AllBut { host: "closed.example", asked: Mutex::default() });
+    let decides = Arc::new(AllBut { host: "closed.example", asked: Mutex::default(), patterns: Mutex::default() });
     let way = Way::open().asking(decides.clone());
     ["closed.example", "open.example"].into_iter().for_each(|name| way.names.answer(name, "127.0.0.1"));
     let host = Host::new(|_| ok("", "reached")).await;
@@ -91,6 +91,27 @@ async fn what_the_file_names_and_nobody_admits_is_not_even_looked_up() {
     // What the file does not name is denied by it, and nobody else is asked.
     ask(proxy, &connect("other.example:443")).await;
     assert_eq!(decides.asked.lock().expect("whole").len(), expected.len());
+}
+
+#[tokio::test]
+async fn whoever_decides_is_told_methods_that_everybody_knows_and_by_which_pattern_a_host_is_named() {
+    let decides = Arc::new(AllBut { host: "closed.example", asked: Mutex::default(), patterns: Mutex::default() });
+    let way = Way::open().asking(decides.clone());
+    way.names.answer("own.open.example", "127.0.0.1");
+    let host = Host::new(|_| ok("", "reached")).await;
+    let port = host.at.port();
+    let (proxy, _) = way.proxy(&[&format!("*.open.example:{port}")]).await;
+    let local = Target::new(Scheme::Http, "127.0.0.1", port, "", Vec::new()).expect("a target");
+    let local = way.local(local).await;
+    let made_up = format!("BREW-{}", "A".repeat(1_000));
+    let rest = "HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+    for (at, url) in [(proxy, format!("http://own.open.example:{port}/")), (local, "/".to_owned())] {
+        let answer = ask(at, &format!("{made_up} {url} {rest}")).await;
+        assert!(answer.ends_with("reached") && host.last().starts_with(&made_up), "it is the host's matter: {answer}");
+    }
+    let asked = |host: &str| (host.to_owned(), port, Some("OTHER".to_owned()));
+    assert_eq!(*decides.asked.lock().expect("whole"), [asked("own.open.example"), asked("127.0.0.1")]);
+    assert_eq!(*decides.patterns.lock().expect("whole"), [Some(format!("*.open.example:{port}")), None]);
 }
 
 #[tokio::test]

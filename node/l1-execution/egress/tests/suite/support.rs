@@ -45,11 +45,14 @@ impl Resolve for Names {
 pub struct AllBut {
     pub host: &'static str,
     pub asked: Mutex<Vec<(String, u16, Option<String>)>>,
+    /// The patterns by which these hosts were named.
+    pub patterns: Mutex<Vec<Option<String>>>,
 }
 
 impl Admission for AllBut {
     fn admit<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Result<(), String>> {
-        let Attempt { host, port, method } = attempt;
+        let Attempt { host, port, method, pattern } = attempt;
+        self.patterns.lock().expect("whole").push(pattern.map(str::to_owned));
         self.asked.lock().expect("whole").push((host.to_owned(), port, method.map(str::to_owned)));
         let is_closed = host == self.host;
         async move { if is_closed { Err("the rule \"closed\" forbids it".to_owned()) } else { Ok(()) } }.boxed()

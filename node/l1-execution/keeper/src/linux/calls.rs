@@ -50,11 +50,11 @@ pub fn listen() -> nix::Result<OwnedFd> {
     sys::listen(&notify_filter())
 }
 
-/// What a program reaches that has these grants and ports and is enclosed by that level, with that version of Landlock; none
-/// where nothing encloses it, or an account of its own alone.
+/// What a program reaches that has these grants and ports and is enclosed by that level, without Landlock ([`Reach::by_version`]);
+/// none where nothing encloses it, or an account of its own alone.
 #[must_use]
-pub fn reach(level: Level, version: u8, grants: &Grants, ports: &[u16]) -> Option<Reach> {
-    Reach::of(level, version, grants, ports, &Disk)
+pub fn reach(level: Level, grants: &Grants, ports: &[u16]) -> Option<Reach> {
+    Reach::of(level, grants, ports, &Disk)
 }
 
 /// The calls of one program.

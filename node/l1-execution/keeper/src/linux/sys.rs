@@ -14,6 +14,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::unistd::Pid;
 use seccompiler::sock_filter;
 
+/// Whoever tells of a call and whoever hears of it wait for each other in turn, so that the one that is woken begins on the processor
+/// which the other one leaves: `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` of linux/seccomp.h (Linux 6.6), which libc does not name.
+const SYNC_WAKE_UP: libc::c_ulong = 1;
 /// The first number that no program is handed.
 const FREE_FROM: RawFd = 16;
 
@@ -202,7 +205,10 @@ pub fn listen(filter: &[sock_filter]) -> Result<OwnedFd> {
     // library's type of instructions has the layout of the kernel's.
     let listener =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
-    Ok(own(RawFd::try_from(Errno::result(listener)?).expect("the kernel's descriptors fit")))
+    let listener = own(RawFd::try_from(Errno::result(listener)?).expect("the kernel's descriptors fit"));
+    // SAFETY: the flags come as they are, and no memory is read. An older kernel has no such request, and all is as without it.
+    let _ = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
+    Ok(listener)
 }
 
 /// Takes the next call that is told by a [`listen`]er, which is ready to be read; none if its process is gone.

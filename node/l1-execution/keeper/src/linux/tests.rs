@@ -23,7 +23,7 @@ use nix::unistd::{Gid, Pid, Uid, setgid, setgroups, setuid};
 
 use super::namespaces::{NAMESPACES, enter};
 use super::{Failure, lock, mounts, sys};
-use crate::job::Level;
+use crate::job::{Level, Listener};
 use crate::machine::grants::Grants;
 use crate::machine::rules::DEVICES;
 
@@ -107,7 +107,7 @@ fn first(scene: &Scene<'_>, mut writer: PipeWriter, ask: impl FnOnce(u8) -> Stri
                 if of_its_own {
                     enter(scene.grants, account, scene.memory_kib)?;
                 }
-                lock(scene.level, scene.grants, scene.ports).map(ask)
+                lock((scene.level, Listener::None), scene.grants, scene.ports).map(ask)
             };
             match catch_unwind(AssertUnwindSafe(enclosed)) {
                 Ok(Ok(found)) => format!("found\n{found}"),

@@ -1,11 +1,12 @@
 //! Which system calls an enclosed program may not make.
 //!
-//! **Input**: the level. **Output**: programs of the kernel's filter (seccomp), all of which are installed: each of
+//! **Input**: the level, and at what the program listens. **Output**: programs of the kernel's filter (seccomp), all of which are installed: each of
 //! them can answer with one error. And one that refuses nothing: it has the kernel tell of what a program tries.
 //!
 //! **Invariants**
 //! - What is refused is answered with an error that programs know; nothing is killed but what calls the kernel as a
-//!   program of another architecture (of 32 bits), whose numbers mean something else.
+//!   program of another architecture (of 32 bits), whose numbers mean something else. One call is answered as done, where it is
+//!   ([`Listener::Handed`]).
 //! - A number that is not in the lists is allowed: the filter takes away what leads out of an enclosure, or what few
 //!   programs need and many holes of kernels were in.
 //!
@@ -20,7 +21,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use crate::job::Level;
+use crate::job::{Level, Listener};
 
 /// Refused with `EPERM`, as to whoever lacks a privilege.
 const REFUSED: &[i64] = &[
@@ -125,6 +126,9 @@ const MODES: &[(i64, Option<u8>, u8)] = &[
 /// standard libraries of Go and Rust open files by `openat` anyway, and what prefers `openat2` goes on to it after this error.
 const ABSENT: [i64; 2] = [libc::SYS_clone3, libc::SYS_openat2];
 
+/// The answer to a call that is not made since what it asks for is so: no error.
+const DONE: libc::c_int = 0;
+
 /// Requests of `ioctl` that type for the person at the terminal (`TIOCSTI`, `TIOCLINUX`).
 const TYPING: [u64; 2] = [0x5412, 0x541c];
 
@@ -178,21 +182,25 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// The filter of a level; empty for [`Level::None`].
+/// The filter of a level, for a program that listens at that; empty for [`Level::None`].
 ///
 /// # Errors
 /// The architecture is neither x86-64 nor aarch64.
-pub fn filter(level: Level) -> Result<Vec<BpfProgram>, BackendError> {
+pub fn filter(level: Level, listener: Listener) -> Result<Vec<BpfProgram>, BackendError> {
     if level == Level::None {
         return Ok(Vec::new());
     }
     let sockets = BTreeMap::from([(libc::SYS_socket, sockets(level)?), (libc::SYS_socketpair, pairs(level)?)]);
     let absent = ABSENT.into_iter().map(|number| (number, Vec::new())).collect();
     let mut programs = vec![
-        compiled(refused(level)?, libc::EPERM)?,
+        compiled(refused(level, listener)?, libc::EPERM)?,
         compiled(sockets, libc::EAFNOSUPPORT)?,
         compiled(absent, libc::ENOSYS)?,
     ];
+    if level == Level::Landlock && listener == Listener::Handed {
+        // Libraries ask a socket that they are given to listen, and this one does. Another one would be given a free port.
+        programs.push(compiled(BTreeMap::from([(libc::SYS_listen, Vec::new())]), DONE)?);
+    }
     if cfg!(target_arch = "x86_64") {
         programs.push(without_x32());
     }
@@ -206,7 +214,7 @@ fn compiled(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Resul
 }
 
 /// What is refused as a privilege is.
-fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+fn refused(level: Level, listener: Listener) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
     let has = |flag: libc::c_int| rule(vec![argument(0, MaskedEq(value(flag)), value(flag))]);
     let namespaces: Vec<SeccompRule> = NAMESPACES.into_iter().map(has).collect::<Result<_, _>>()?;
@@ -232,6 +240,10 @@ fn refused(level: Level) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError
         rules.extend(SYSTEM_V.map(|number| (number, Vec::new())));
     }
     if level == Level::Landlock {
+        if listener == Listener::None {
+            // It asks who binds a port, and who listens without that is given a free one, of all addresses.
+            rules.insert(libc::SYS_listen, Vec::new());
+        }
         // Nor of these. Where an account is the program's own, it has no other processes.
         for number in SCHEDULING {
             rules.insert(number, vec![rule(vec![argument(0, Ne, 0)])?]);

@@ -28,15 +28,20 @@ fn answer(program: &[sock_filter], call: &[u8; 64]) -> u32 {
     }
 }
 
-/// The error that a call is answered with; `None`: it is made.
+/// What a call of a program that listens at nothing is answered with; `None`: it is made.
 fn refusal(level: Level, architecture: u32, number: i64, arguments: &[u64]) -> Option<u32> {
+    answered((level, Listener::None), architecture, number, arguments)
+}
+
+/// The same of any program.
+fn answered((level, listener): (Level, Listener), architecture: u32, number: i64, arguments: &[u64]) -> Option<u32> {
     let mut call = [0; 64];
     call[..4].copy_from_slice(&u32::try_from(number).expect("a number").to_le_bytes());
     call[4..8].copy_from_slice(&architecture.to_le_bytes());
     for (place, argument) in arguments.iter().enumerate() {
         call[16 + 8 * place..24 + 8 * place].copy_from_slice(&argument.to_le_bytes());
     }
-    let programs = filter(level).expect("of this architecture");
+    let programs = filter(level, listener).expect("of this architecture");
     let mut answers = programs.iter().map(|program| answer(program, &call)).filter(|it| *it != libc::SECCOMP_RET_ALLOW);
     let first = answers.next()?;
     assert_eq!(answers.next(), None, "two filters refuse {number}");
@@ -190,6 +195,20 @@ fn beside_landlock_a_program_schedules_itself_and_nobody_else() {
 }
 
 #[test]
+fn beside_landlock_nobody_listens_at_a_port_that_nobody_asked_for() {
+    let listens = |level, listener| answered((level, listener), THIS, libc::SYS_listen, &[3, 128]);
+    let errno = |errno: libc::c_int| Some(libc::SECCOMP_RET_ERRNO | errno.unsigned_abs());
+    assert_eq!(listens(Level::Landlock, Listener::None), errno(libc::EPERM));
+    assert_eq!(listens(Level::Landlock, Listener::Handed), errno(DONE), "it listens already");
+    assert_eq!(listens(Level::Landlock, Listener::Own), None, "its port is told from others by nobody");
+    for listener in [Listener::None, Listener::Handed, Listener::Own] {
+        for level in [Level::Account, Level::Namespaces] {
+            assert_eq!(listens(level, listener), None, "{level:?}, {listener:?}");
+        }
+    }
+}
+
+#[test]
 fn among_others_a_program_has_nothing_of_system_v_by_name_or_by_number() {
     for number in SYSTEM_V {
         for arguments in [[0; 6], [7, 0x1000, 64, 0, 0, 0]] {
@@ -281,13 +300,13 @@ fn calls_under_other_numbers_are_no_way_around() {
 fn refusal_of_i386(level: Level) -> Vec<u32> {
     let mut call = [0; 64];
     call[4..8].copy_from_slice(&I386.to_le_bytes());
-    let programs = filter(level).expect("of this architecture");
+    let programs = filter(level, Listener::None).expect("of this architecture");
     programs.iter().take(3).map(|program| answer(program, &call)).collect()
 }
 
 #[test]
 fn whoever_is_not_enclosed_has_no_filter() {
-    assert!(filter(Level::None).expect("of this architecture").is_empty());
+    assert!(filter(Level::None, Listener::None).expect("of this architecture").is_empty());
 }
 
 #[test]

@@ -5,8 +5,14 @@
 //! **Invariants**
 //! - A version leaves open no more than any version before it.
 //! - Unix sockets are not among it: the filter of system calls makes none at that level.
+//! - What no version closes is a sentence of its own ([`LISTENS`]).
 //!
 //! **Never knows**: which version the kernel has.
+
+/// What no version keeps a program from that listens at a port of its own: Landlock asks who binds a port, and who listens without
+/// that is given a free one of all addresses.
+pub const LISTENS: &str =
+    "it listens at a port by itself, and nothing keeps it from listening at other free ports of this machine";
 
 /// Something that Landlock does not keep a program from, before it knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,13 +78,19 @@ pub fn summary(version: u8) -> Option<String> {
     (!each.is_empty()).then(|| format!("version {version} of Landlock leaves open: {}", each.join(", ")))
 }
 
-/// Whether a version suffices for a program that must be contained.
+/// Whether a version suffices for a program that must be contained, and `listens` at a port by itself or not.
 ///
 /// # Errors
-/// What it leaves open, and which Linux does not.
-pub fn suffices(version: u8) -> Result<(), String> {
+/// What it leaves open, and what does not.
+pub fn suffices(version: u8, listens: bool) -> Result<(), String> {
     let open: Vec<Gap> = gaps(version).into_iter().filter(|gap| !gap.is_borne()).collect();
-    let Some(last) = open.last() else { return Ok(()) };
+    let Some(last) = open.last() else {
+        return if listens {
+            Err(format!("{LISTENS}; an account that may make user namespaces closes that"))
+        } else {
+            Ok(())
+        };
+    };
     let words: Vec<&str> = open.iter().map(|gap| gap.words()).collect();
     Err(format!(
         "version {version} of this kernel's Landlock leaves open: {}; Linux {} or later closes that, and so does an account that \
@@ -106,17 +118,20 @@ mod tests {
         ];
         for (version, open) in all {
             assert_eq!(gaps(version), open, "version {version}");
-            assert_eq!(suffices(version).is_ok(), version >= 4, "version {version}: files and network");
+            assert_eq!(suffices(version, false).is_ok(), version >= 4, "version {version}: files and network");
+            assert!(suffices(version, true).is_err(), "version {version}: no Landlock asks who listens");
             assert_eq!(summary(version).is_some(), version < 6, "version {version}");
         }
     }
 
     #[test]
     fn whoever_is_refused_is_told_which_linux_helps() {
-        let why = suffices(1).expect_err("files and network are open");
+        let why = suffices(1, true).expect_err("files and network are open");
         assert!(why.contains("leaves open: cutting files short, the network; Linux 6.7 or later"), "{why}");
-        let why = suffices(3).expect_err("the network is open");
+        let why = suffices(3, false).expect_err("the network is open");
         assert!(why.contains("leaves open: the network; Linux 6.7 or later") && why.contains("namespaces"), "{why}");
+        let why = suffices(6, true).expect_err("ports are open");
+        assert!(why.contains("other free ports") && why.contains("user namespaces"), "{why}");
         let told = summary(4).expect("signals are open");
         assert_eq!(told, "version 4 of Landlock leaves open: signals (before Linux 6.12)");
     }

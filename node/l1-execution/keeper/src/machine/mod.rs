@@ -1,6 +1,7 @@
 //! What is decided about a program: pure.
 
 pub mod accounts;
+pub mod budget;
 pub mod facts;
 #[cfg(target_os = "linux")]
 pub mod filter;

@@ -161,10 +161,10 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Of a program that is enclosed by that level, with that version of Landlock (its ABI; 0: none); none where nothing
-    /// encloses it, or an account of its own alone.
+    /// Of a program that is enclosed by that level, as if there were no Landlock ([`Reach::by_version`]); none where nothing encloses it,
+    /// or an account of its own alone.
     #[must_use]
-    pub fn of(level: Level, version: u8, grants: &Grants, ports: &[u16], facts: &impl Facts) -> Option<Reach> {
+    pub fn of(level: Level, grants: &Grants, ports: &[u16], facts: &impl Facts) -> Option<Reach> {
         let used = match level {
             // What is kept from another account, no file of an agent gives it.
             Level::None | Level::Account => return None,
@@ -186,7 +186,13 @@ impl Reach {
                 hidden.chain(rules).collect()
             }
         };
-        Some(Reach { level, version, used, ports: ports.to_vec() })
+        Some(Reach { level, version: 0, used, ports: ports.to_vec() })
+    }
+
+    /// The same with that version of Landlock (its ABI; 0: none), which shows later than all else.
+    #[must_use]
+    pub fn by_version(self, version: u8) -> Reach {
+        Reach { version, ..self }
     }
 
     /// What was refused of what a program tried; none if it was not, or not by its sandbox, or is not worth a word.

@@ -80,7 +80,7 @@ fn grants() -> Grants {
 }
 
 fn reach(level: Level, version: u8) -> Reach {
-    Reach::of(level, version, &grants(), &[7_000], &scene()).expect("it is enclosed")
+    Reach::of(level, &grants(), &[7_000], &scene()).expect("it is enclosed").by_version(version)
 }
 
 fn shown(reach: &Reach, access: Access, path: &str) -> String {
@@ -172,7 +172,7 @@ fn what_lies_beside_what_is_hidden_is_named_as_what_it_is() {
     };
     // What came since the start is not found, as what is kept from it is not.
     let at_start = World::of(&files[..3]);
-    let reach = Reach::of(Level::Namespaces, 0, &grants, &[], &at_start).expect("it is enclosed");
+    let reach = Reach::of(Level::Namespaces, &grants, &[], &at_start).expect("it is enclosed");
     let found = vec!["/srv/app", "/srv/app/notes"];
     let scene = Scene { world: World::of(&files), found, forbidden: Vec::new(), missed: Vec::new() };
     let said = |access, path: &str| {

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use althing_keeper::NAME;
-use althing_keeper::job::{Bound, Job, Limits, Told};
+use althing_keeper::job::{Bound, Job, Level, Limits, Told};
 use althing_keeper::machine::groups::{Hierarchy, hierarchies};
 use althing_testing::{remedy, skip};
 use nix::unistd::geteuid;
 
-use crate::enclosing::enclosed;
+use crate::enclosing::{enclosed, folder, level};
 use crate::support::{KEEPER, Kept, job, kept, kept_by, runs};
 
 /// What processes it may have at once in these tests.
@@ -30,6 +30,25 @@ except OSError as error:
     why = errno.errorcode[error.errno]
 print(count, why, flush=True)
 ";
+
+/// Says which limits it has of those that an account may have for its node, and what comes of a class of real time and of a place before
+/// others.
+const RANKS: &str = "import os, resource
+for limit in (resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE, resource.RLIMIT_CORE):
+    print(*resource.getrlimit(limit))
+def tries(what):
+    try:
+        what()
+        print('done')
+    except PermissionError:
+        print('refused')
+tries(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))
+tries(lambda: os.setpriority(os.PRIO_PROCESS, 0, -1))
+";
+/// What an account has that may have its node be a real-time process.
+const RAISED: [&str; 2] = ["--rtprio=50", "--nice=30"];
+/// How often it is looked whether something is so that comes at once; and whether it stays as it is.
+const LOOKS: [usize; 2] = [200_000, 100];
 
 fn bounded(job: Job, limits: Limits) -> Job {
     Job { limits, ..job }
@@ -110,6 +129,50 @@ fn a_program_has_as_many_open_files_as_it_may() {
 }
 
 #[test]
+fn a_program_has_no_class_of_real_time_whatever_its_account_may() {
+    let raised = Command::new("prlimit").args(RAISED).arg("true").status().is_ok_and(|status| status.success());
+    let mut keeper = Command::new(if raised { "prlimit" } else { KEEPER });
+    if raised {
+        keeper.args(RAISED).arg(KEEPER);
+    } else {
+        keeper.arg0(NAME);
+    }
+    let own = folder();
+    let mut kept = kept_by(&enclosed(&["/usr/bin/python3", "-c", RANKS], own.path()), &mut keeper);
+    if level(&mut kept, Level::Namespaces).is_none() {
+        return;
+    }
+    let mut said = String::new();
+    kept.output.read_to_string(&mut said).expect("until the end");
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["0 0", "0 0", "0 0", "refused", "refused"]);
+}
+
+/// Whether a process is behind all others: in the idle class of the scheduler, or with the highest nice value (proc_pid_stat(5)).
+fn is_behind(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, rest) = stat.rsplit_once(") ").expect("a name");
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // The third field is the first here.
+    fields[41 - 3] == "5" || fields[19 - 3] == "19"
+}
+
+#[test]
+fn a_keeper_leaves_the_processors_to_others_where_its_program_does() {
+    for (idle, looks) in [true, false].into_iter().zip(LOOKS) {
+        let limits = Limits { idle, ..Limits::default() };
+        let mut kept = kept(&bounded(job(&["sh", "-c", "echo ready; exec sleep 300"]), limits));
+        assert!(matches!(kept.told(), Told::Started { .. }));
+        assert_eq!(kept.line(), "ready");
+        let keeper = kept.keeper.id();
+        let is_so = (0..looks).any(|_| {
+            std::thread::yield_now();
+            is_behind(keeper)
+        });
+        assert_eq!(is_so, idle || is_behind(std::process::id()));
+    }
+}
+
+#[test]
 fn a_file_that_grows_without_end_ends_at_its_bound() {
     let limits = Limits { file_kib: 64, ..Limits::default() };
     let own = tempfile::tempdir().expect("a folder");
@@ -164,6 +227,24 @@ fn the_groups_of_a_program_go_with_it_and_those_of_a_killed_keeper_with_the_next
     second.keeper.wait().expect("it ends");
     let all = [left, groups(second.keeper.id())].concat();
     assert!(all.iter().all(|group| !group.exists()), "{all:?}");
+}
+
+#[test]
+fn a_program_in_namespaces_is_in_its_groups_when_it_begins() {
+    let own = folder();
+    let limits = Limits { processes: PROCESSES, idle: true, ..Limits::default() };
+    let says = "cat /proc/self/cgroup; echo; exec sleep 300";
+    let mut kept = kept(&bounded(enclosed(&["sh", "-c", says], own.path()), limits));
+    if level(&mut kept, Level::Namespaces).is_none() {
+        return;
+    }
+    if ![kept.bounds.processor, kept.bounds.processes].contains(&Bound::Group) {
+        return skip(&format!("there are no control groups: {}", kept.bounds.why), remedy::ROOT);
+    }
+    let name = format!("/althing-{}", kept.keeper.id());
+    let lines: Vec<String> = std::iter::repeat_with(|| kept.line()).take_while(|line| !line.is_empty()).collect();
+    let entered = lines.iter().filter(|line| line.ends_with(&name)).count();
+    assert_eq!(entered, groups(kept.keeper.id()).len(), "{lines:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
@@ -29,9 +30,17 @@ pub fn enclosed(words: &[&str], folder: &Path) -> Job {
     let temporary = folder.join("temporary");
     fs::create_dir_all(&temporary).expect("a folder");
     let (ports, listen) = (Vec::new(), Vec::new());
-    let (shared_environment, account, unhidden) = (BTreeMap::new(), None, None);
-    let required = false;
-    let enclosure = Enclosure { required, grants, temporary, ports, listen, shared_environment, account, unhidden };
+    let enclosure = Enclosure {
+        required: false,
+        grants,
+        temporary,
+        ports,
+        listen,
+        shared_environment: BTreeMap::new(),
+        account: None,
+        unhidden: None,
+        apart: None,
+    };
     Job { folder: folder.to_owned(), enclosure: Some(enclosure), ..job(words) }
 }
 
@@ -154,6 +163,83 @@ fn a_landlock_that_leaves_files_or_the_network_open_is_not_enough_where_containm
         }
         told => panic!("{told:?}"),
     }
+}
+
+/// Listens without having asked for a port, and says at which, or that it is refused.
+const LISTENS: &str = "import socket
+own = socket.socket()
+try:
+    own.listen()
+    print(own.getsockname()[1], flush=True)
+except PermissionError:
+    print('refused', flush=True)
+";
+/// As a library does it, asks the socket that it is handed to listen, and a new one too; says at which port that is, and answers once.
+const IS_HANDED: &str = "import socket
+handed, own = socket.socket(fileno=3), socket.socket()
+handed.listen()
+own.listen()
+print(own.getsockname()[1], flush=True)
+handed.accept()[0].sendall(b'answered')
+";
+/// Listens at the port of its argument, and says so.
+const SERVES: &str = "import socket, sys
+socket.create_server(('127.0.0.1', int(sys.argv[1])))
+print('listens', flush=True)
+";
+
+#[test]
+fn with_landlock_alone_a_program_listens_at_no_port_that_it_was_not_given() {
+    let own = folder();
+    let mut job = enclosed(&["/usr/bin/python3", "-c", LISTENS], own.path());
+    let mut kept = kept_by(&job, &mut without_namespaces());
+    if level(&mut kept, Level::Landlock).is_none() {
+        return;
+    }
+    assert_eq!(kept.line(), "refused");
+
+    let listener = UnixListener::bind(own.path().join("socket")).expect("a socket");
+    job = enclosed(&["/usr/bin/python3", "-c", IS_HANDED], own.path());
+    job.descriptors.push(Descriptor::Socket);
+    let mut kept = kept_with(&job, &mut without_namespaces(), &[listener.as_fd()]);
+    assert!(level(&mut kept, Level::Landlock).is_some_and(|why| !why.contains("listens")));
+    assert_eq!(kept.line(), "0", "at no port");
+    let (mut asks, mut said) = (UnixStream::connect(own.path().join("socket")).expect("it listens"), String::new());
+    asks.read_to_string(&mut said).expect("until the end");
+    assert_eq!(said, "answered");
+}
+
+#[test]
+fn with_landlock_alone_it_is_said_of_a_program_with_a_port_that_it_may_listen_at_others() {
+    let own = folder();
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr()).expect("a port").port();
+    let bridge = UnixListener::bind(own.path().join("bridge")).expect("a socket");
+    let port = free.to_string();
+    let mut job = enclosed(&["/usr/bin/python3", "-c", SERVES, &port], own.path());
+    job.descriptors.push(Descriptor::Bridge);
+    job.bridge = Some(free);
+    job.enclosure.as_mut().expect("it is enclosed").ports = vec![free];
+    let mut kept = kept_with(&job, &mut without_namespaces(), &[bridge.as_fd()]);
+    let Some(why) = level(&mut kept, Level::Landlock) else { return };
+    assert!(why.contains("other free ports of this machine"), "{why}");
+    assert_eq!(kept.line(), "listens");
+    // Whoever must be contained is not by that.
+    job.enclosure.as_mut().expect("it is enclosed").required = true;
+    let told = kept_with(&job, &mut without_namespaces(), &[bridge.as_fd()]).told();
+    let Told::Failed { step, why } = told else { panic!("{told:?}") };
+    assert!(step.starts_with("contain it") && why.contains("Landlock"), "{step}: {why}");
+}
+
+#[test]
+fn a_program_that_is_to_have_a_network_of_its_own_does_not_run_without_one() {
+    let own = folder();
+    let mut job = enclosed(&["touch", "ran"], own.path());
+    job.enclosure.as_mut().expect("it is enclosed").apart = Some("others could ask as it does".to_owned());
+    let told = kept_by(&job, &mut without_namespaces()).told();
+    let Told::Failed { step, why } = told else { panic!("{told:?}") };
+    assert_eq!(step, "start it without a network of its own");
+    assert!(why.starts_with("others could ask as it does (cannot make namespaces: "), "{why}");
+    assert!(!own.path().join("ran").exists());
 }
 
 #[test]

@@ -7,3 +7,4 @@ mod hiding;
 mod keeping;
 mod refusing;
 mod support;
+mod under_way;

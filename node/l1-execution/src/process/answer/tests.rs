@@ -535,6 +535,19 @@ async fn what_is_too_long_or_too_much_is_left_and_its_task_is_followed() {
     assert!(matches!(ended, Err(AgentError::Refused { code: -32_603, .. })), "{ended:?}");
 }
 
+/// What a program calls its events is told to whoever makes it, and is its own word all the same.
+#[tokio::test(start_paused = true)]
+async fn no_failure_without_words_has_the_name_of_an_event() {
+    let named = |item: Item| Item { before: "event: quicksand\n", ..item };
+    let items = [named(Item::task(OURS, "WORKING", "")), named(Item::status(OURS, "COMPLETED"))];
+    let (made, ended) = streamed(&items, false, &[]).await;
+    let error = ended.expect_err("nothing of it can be read");
+    assert!(made.is_empty() && error.to_string().contains("quicksand"), "{error}");
+    let (left, words) = error.without_words(true);
+    assert!(!left.to_string().contains("quicksand"), "{left}");
+    assert!(words.as_deref().is_some_and(|words| words.contains("quicksand")), "{words:?}");
+}
+
 #[test]
 fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
     let refused = |code| AgentError::Refused { code, message: "no".to_owned(), details: Vec::new() };

@@ -9,7 +9,7 @@ use super::{State, TurnJournal};
 impl TurnJournal {
     /// Writes a checkpoint, and deletes the rows before it.
     async fn put(&self, writing: &mut State, checkpoint: &Checkpoint) -> Result<(), JournalError> {
-        self.tape().clear()?;
+        self.past.tape().clear()?;
         writing.rows.save(checkpoint, self.clock.now_ms())?;
         self.write(writing, Durability::Buffered).await
     }
@@ -17,15 +17,15 @@ impl TurnJournal {
 
 impl Replay for TurnJournal {
     fn seed(&self) -> [u8; 32] {
-        self.seed
+        self.past.seed()
     }
 
     fn read_clock(&self, now: Reading) -> Result<Reading, JournalError> {
-        self.tape().read(now)
+        self.past.tape().read(now)
     }
 
     fn checkpoint(&self) -> Option<Checkpoint> {
-        self.saved().clone()
+        self.past.checkpoint().clone()
     }
 
     fn save<'a>(&'a self, checkpoint: &'a Checkpoint) -> BoxFuture<'a, Result<(), JournalError>> {

@@ -9,10 +9,9 @@ mod sealed;
 
 use std::sync::Mutex as StdMutex;
 
-use althing_execution::journal::Effect;
 use althing_execution::tools::CallKind;
 use althing_protocol::{AgentId, PublisherId};
-use althing_store::{Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, WriteError};
+use althing_store::{Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
 use serde_json::{Value, json};
 
 use super::*;
@@ -147,11 +146,12 @@ async fn an_intent_is_on_disk_for_good_before_the_call_and_a_result_before_it_is
         journal.done(intent, &heard(json!(2)), Batch::new()).await.expect("written");
         assert_eq!(store.batches(), [(1, Durability::Buffered)], "{effect:?}");
     }
-    for effect in [Effect::Keyed, Effect::Final] {
+    // That of a call that must not be made twice is synced, and nothing waits for it.
+    for (effect, result) in [(Effect::Keyed, Durability::Buffered), (Effect::Final, Durability::Syncing)] {
         let intent = go(&journal, "mail/send", effect).await;
         assert_eq!(store.batches(), [(1, Durability::Synced)], "{effect:?}");
         journal.done(intent, &heard(json!(3)), Batch::new()).await.expect("written");
-        assert_eq!(store.batches(), [(1, Durability::Buffered)], "{effect:?}");
+        assert_eq!(store.batches(), [(1, result)], "{effect:?}");
     }
     assert_eq!((journal.ledger().rows, store.rows()), (8, 8));
 }
@@ -209,13 +209,15 @@ async fn a_call_in_doubt_waits_for_what_is_said_of_it() {
     store.batches();
     // What cannot be written was not said.
     *store.is_full.lock().expect("nobody panics with it") = true;
-    assert_eq!(journal.clear_doubt(0, Choice::Again, None, "local").await, Err(JournalError::Write));
+    assert_eq!(journal.clear_doubt(0, Choice::Again, None, ("local", Batch::new())).await, Err(JournalError::Write));
     *store.is_full.lock().expect("nobody panics with it") = false;
     assert_eq!(journal.ledger().doubts.len(), 1);
-    assert_eq!(journal.clear_doubt(0, Choice::Done, Some(heard(json!("sent"))), "local").await, Ok(true));
-    assert_eq!(store.batches(), [(2, Durability::Synced)], "who chose, and the result");
+    let mut record = Batch::new();
+    record.put(SESSION_HEADS, b"record".as_slice(), b"said".as_slice());
+    assert_eq!(journal.clear_doubt(0, Choice::Done, Some(heard(json!("sent"))), ("local", record)).await, Ok(true));
+    assert_eq!(store.batches(), [(3, Durability::Synced)], "who chose, the result, and the record of it");
     journal.resolved().await;
-    assert_eq!(journal.clear_doubt(0, Choice::Again, None, "local").await, Ok(false));
+    assert_eq!(journal.clear_doubt(0, Choice::Again, None, ("local", Batch::new())).await, Ok(false));
     assert_eq!(reach(&journal, "mail/send", Effect::Final).await, Ok(NextStep::Replayed(heard(json!("sent")))));
 }
 

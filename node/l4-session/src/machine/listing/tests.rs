@@ -17,6 +17,7 @@ fn summary(number: u32, owner: u8, bytes: u64) -> Summary {
         bytes,
         message_id: format!("m-{number}"),
         failure: None,
+        doubts: None,
         departed: false,
         resumes: false,
         waits_ms: None,

@@ -99,14 +99,15 @@ fn whatever_ends_a_turn_names_each_call_that_it_did_not_hear_of_once() {
     assert_eq!(with_doubts(None, &[]), None);
     assert_eq!(with_doubts(Some("late".to_owned()), &[]).as_deref(), Some("late"));
     let alone = with_doubts(None, &[doubt(3, "bank/pay")]);
-    assert_eq!(alone.as_deref(), Some("Nobody knows whether this call took place: step 3 called \"bank/pay\""));
+    let sentence = "Nobody knows whether this call took place, so look before the message is sent again: step";
+    assert_eq!(alone, Some(format!("{sentence} 3 called \"bank/pay\"")));
     let told = JournalError::InDoubt { seq: 3, name: "bank/pay".to_owned() }.to_string();
     let both = with_doubts(Some(told), &[doubt(3, "bank/pay"), doubt(5, "mail/send")]).expect("a text");
     assert!(both.matches("bank/pay").count() == 1 && both.ends_with(": step 5 called \"mail/send\""), "{both}");
     let failure = Failure { reason: Reason::NotResumable, doubts: vec![doubt(3, "bank/pay")] }.to_string();
     let again = with_doubts(Some(failure.clone()), &[doubt(3, "bank/pay"), doubt(13, "bank/pay")]).expect("a text");
     let more = again.strip_prefix(&failure).expect("it is named already");
-    assert_eq!(more, ". Nobody knows whether this call took place: step 13 called \"bank/pay\"");
+    assert_eq!(more, format!(". {sentence} 13 called \"bank/pay\""));
     let many: Vec<Doubt> = (0..20).map(|seq| doubt(seq, &"x".repeat(1_000))).collect();
     let cut = with_doubts(Some("ü".repeat(REASON_BYTES_MAX)), &many).expect("a text");
     assert!(cut.len() <= REASON_BYTES_MAX && cut.contains(": step 7 called"), "{cut}");

@@ -12,6 +12,7 @@ mod rows;
 mod steps;
 mod tape;
 mod turn_tapes;
+mod usage;
 
 use althing_protocol::{AgentId, Digest, digest, hex};
 
@@ -23,6 +24,7 @@ pub use rows::{Call, Damage, Doubt, Next, RestartError, TurnRows};
 pub use steps::{RowKind, RowSummary, summaries};
 pub use tape::Tape;
 pub use turn_tapes::{TurnTape, TurnTapes};
+pub use usage::{Payer, Usage};
 
 /// Rows of one turn.
 pub const ROWS_MAX: u32 = 4_096;
@@ -30,6 +32,9 @@ pub const ROWS_MAX: u32 = 4_096;
 pub const TURN_BYTES_MAX: u64 = 16 << 20;
 pub const SESSION_BYTES_MAX: u64 = 64 << 20;
 pub const NODE_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of all sessions of one caller that is not the owner of the node, and of all such callers: the rest is the owner's.
+pub const CALLER_BYTES_MAX: u64 = NODE_BYTES_MAX / 8;
+pub const OTHERS_BYTES_MAX: u64 = NODE_BYTES_MAX / 4 * 3;
 /// Bytes of a result in one row; a longer one takes several.
 pub const PART_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a checkpoint in one row: what an agent gives fits with what its runtime notes, but where the answer is long.
@@ -150,50 +155,6 @@ pub(crate) fn digest_of(domain: &[u8], texts: &[&str]) -> Digest {
         bytes.extend(text.as_bytes());
     }
     digest(&bytes)
-}
-
-/// Bytes of the journals of a node, by their sessions.
-#[derive(Debug, Default)]
-pub struct Usage {
-    sessions: std::collections::BTreeMap<SessionId, u64>,
-    all: u64,
-}
-
-impl Usage {
-    /// Counts more bytes of a session, if they fit; else says which limit they would pass.
-    ///
-    /// # Errors
-    /// The limit, in bytes.
-    pub fn add(&mut self, session: SessionId, bytes: u64) -> Result<(), u64> {
-        let own = self.sessions.get(&session).copied().unwrap_or_default();
-        for (sum, most) in [(own, SESSION_BYTES_MAX), (self.all, NODE_BYTES_MAX)] {
-            if sum.saturating_add(bytes) > most {
-                return Err(most);
-            }
-        }
-        self.count(session, bytes);
-        Ok(())
-    }
-
-    /// Counts bytes that are on disk already, whatever the limits.
-    pub fn count(&mut self, session: SessionId, bytes: u64) {
-        if bytes > 0 {
-            let own = self.sessions.entry(session).or_default();
-            *own = own.saturating_add(bytes);
-            self.all = self.all.saturating_add(bytes);
-        }
-    }
-
-    /// Counts bytes no more.
-    pub fn remove(&mut self, session: SessionId, bytes: u64) {
-        self.all = self.all.saturating_sub(bytes);
-        if let Some(own) = self.sessions.get_mut(&session) {
-            *own = own.saturating_sub(bytes);
-            if *own == 0 {
-                self.sessions.remove(&session);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ pub struct IntentRow {
     /// The key with which it is made.
     #[cbor(n(5), with = "minicbor::bytes")]
     pub key: Digest,
-    /// Whom its name stood for.
+    /// Whom its name stood for: of a called agent its id, and after a blank the node that was chosen; rows from before name no node.
     #[n(6)]
     pub callee: Option<String>,
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use althing_execution::journal::{Checkpoint, Effect, Intent, JournalError, READINGS_MAX, Reading, StepOutcome};
 use althing_execution::tools::CallKind;
-use althing_protocol::Digest;
+use althing_protocol::{Digest, Label};
 use serde_json::Value;
 
 use super::call_digest::call_digest;
@@ -315,6 +315,16 @@ impl TurnRows {
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         self.steps.iter().filter_map(|(seq, known)| known.doubt(*seq)).collect()
+    }
+
+    /// The label of what came with the call that the turn answers, and of what its steps brought, as far as that is not told yet.
+    #[must_use]
+    pub fn label(&self) -> Option<Label> {
+        let brought = self.steps.values().filter_map(|known| match &known.progress {
+            Progress::Over(outcome) => outcome.label,
+            Progress::UnderWay | Progress::InDoubt { .. } | Progress::Free => None,
+        });
+        brought.fold(self.begin.label, |label, more| Label::of_both(label, Some(more)))
     }
 
     /// What is in doubt once a step is let go, until something comes of it; nothing of one that may be made twice.

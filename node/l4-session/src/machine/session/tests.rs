@@ -1,10 +1,11 @@
 mod checkpoints;
 mod recorded;
 mod restarts;
+mod vectors;
 
 use std::collections::BTreeMap;
 
-use althing_execution::journal::{Effect, Intent, JournalError, StepOutcome};
+use althing_execution::journal::{Effect, Intent, JournalError, JournalShare, StepOutcome};
 use althing_execution::tools::CallKind;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{Label, PublisherId};
@@ -261,20 +262,71 @@ fn a_turn_is_bounded_in_rows_and_bytes() {
     TurnRows::read(turn("one"), begin(), &written(&mut rows)).expect("it can be read");
 }
 
+fn session(number: u32) -> SessionId {
+    SessionId(std::array::from_fn(|at| number.to_be_bytes()[at % 4]))
+}
+
+fn full(whose: JournalShare, most: u64) -> Result<(), JournalError> {
+    Err(JournalError::Full { whose, most })
+}
+
 #[test]
 fn sessions_and_nodes_are_bounded_in_bytes() {
-    let mut usage = Usage::default();
-    let session = |number: u32| SessionId(std::array::from_fn(|at| number.to_be_bytes()[at % 4]));
-    assert_eq!(usage.add(session(0), SESSION_BYTES_MAX), Ok(()));
-    assert_eq!(usage.add(session(0), 1), Err(SESSION_BYTES_MAX));
-    usage.remove(session(0), 1);
-    assert_eq!(usage.add(session(0), 1), Ok(()));
+    let (mut usage, owner) = (Usage::default(), Payer::Owner);
+    assert_eq!(usage.add(session(0), owner, SESSION_BYTES_MAX), Ok(()));
+    assert_eq!(usage.add(session(0), owner, 1), full(JournalShare::Session, SESSION_BYTES_MAX));
+    usage.remove(session(0), owner, 1);
+    assert_eq!(usage.add(session(0), owner, 1), Ok(()));
     for number in 1..16 {
-        assert_eq!(usage.add(session(number), SESSION_BYTES_MAX), Ok(()));
+        assert_eq!(usage.add(session(number), owner, SESSION_BYTES_MAX), Ok(()));
     }
-    assert_eq!(usage.add(session(16), 1), Err(NODE_BYTES_MAX));
-    (0..16).for_each(|number| usage.remove(session(number), SESSION_BYTES_MAX));
-    assert_eq!(usage.add(session(16), 1), Ok(()));
+    assert_eq!(usage.add(session(16), owner, 1), full(JournalShare::Node, NODE_BYTES_MAX));
+    (0..16).for_each(|number| usage.remove(session(number), owner, SESSION_BYTES_MAX));
+    assert_eq!(usage.add(session(16), owner, 1), Ok(()));
+}
+
+/// However many sessions a caller begins, and however many callers there are.
+#[test]
+fn callers_have_a_part_of_the_room_and_the_owner_of_the_node_has_what_they_leave() {
+    let mut usage = Usage::default();
+    let stranger = |number: u8| Payer::Other([number; 32]);
+    // Turns as long as they may be, each in a session of its own.
+    let mut sessions = (0..).map(session);
+    let mut fill = |usage: &mut Usage, payer: Payer| {
+        let mut turns = 0;
+        loop {
+            match usage.add(sessions.next().expect("there are many"), payer, TURN_BYTES_MAX) {
+                Ok(()) => turns += 1,
+                Err(error) => return (turns, error.to_string()),
+            }
+        }
+    };
+    let (turns, why) = fill(&mut usage, stranger(0));
+    assert_eq!(turns * TURN_BYTES_MAX, NODE_BYTES_MAX / 8);
+    assert!(why.starts_with("FULL: the journals of this caller's unfinished tasks hold"), "{why}");
+    let turns: u64 = (1..=8).map(|number| fill(&mut usage, stranger(number)).0).sum();
+    assert_eq!((turns + 8) * TURN_BYTES_MAX, NODE_BYTES_MAX / 4 * 3, "all of them together");
+    let (turns, why) = fill(&mut usage, stranger(9));
+    assert!(turns == 0 && why.starts_with("FULL: the journals of all callers but the owner of this node"), "{why}");
+    let (turns, why) = fill(&mut usage, Payer::Owner);
+    assert_eq!(turns * TURN_BYTES_MAX, NODE_BYTES_MAX / 4, "{why}");
+    assert!(why.starts_with("FULL: the journals of this node hold"), "{why}");
+    // What a caller gives back is its own again.
+    let own = session(0);
+    usage.remove(own, stranger(0), TURN_BYTES_MAX);
+    assert_eq!(usage.add(own, stranger(1), TURN_BYTES_MAX), full(JournalShare::Caller, CALLER_BYTES_MAX));
+    assert_eq!(usage.add(own, stranger(0), TURN_BYTES_MAX), Ok(()));
+}
+
+#[test]
+fn the_label_of_a_turn_is_that_of_its_call_with_all_that_its_steps_brought() {
+    let mut rows = TurnRows::new(turn("one"), begin());
+    assert_eq!(rows.label(), begin().label);
+    let Ok(Next::Go(intent)) = rows.reach(call("web/fetch", Effect::Repeatable)) else { panic!("it is new") };
+    rows.finish(intent.seq, &heard(json!(1)), 20).expect("there is room");
+    let disk = written(&mut rows);
+    let again = TurnRows::read(turn("one"), begin(), &disk).expect("as they were written");
+    assert_eq!(again.label(), Some(Label { level: DataLabel::Internal, trusted: false }));
 }
 
 /// A call that differs from others by its number.

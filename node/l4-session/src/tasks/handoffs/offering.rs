@@ -50,7 +50,8 @@ pub enum HandoffState {
         /// The recipient's task.
         task: String,
     },
-    /// It is offered again, since the recipient has no room or did not answer; the sender goes on with it meanwhile.
+    /// It is offered again while this node runs, since the recipient has no room or did not answer; the sender goes on with it
+    /// meanwhile. Nothing of that is on disk.
     Waiting {
         /// In words for its owner.
         why: String,

@@ -1,6 +1,8 @@
 //! A task whose work is given away: it goes on, and ends with the result of the task that the work became. Whoever follows it
 //! sees one task.
 
+mod cancellation;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +43,7 @@ pub(in crate::tasks) async fn run(runner: &TaskRunner, live: &LiveTask, relay: R
     };
     let mut relay = RelayRun { runner, live, way, row, label, sender, kept };
     match relay.finish().await {
-        Ok(()) => turn::end(runner, live, Ok(())).await,
+        Ok(()) | Err(Stop::Over) => turn::end(runner, live, Ok(())).await,
         Err(Stop::Ended(error)) => turn::end(runner, live, Err(error)).await,
         // It is followed again when the node is up again.
         Err(Stop::Node) => turn::leave(runner, live).await,
@@ -52,6 +54,8 @@ pub(in crate::tasks) async fn run(runner: &TaskRunner, live: &LiveTask, relay: R
 enum Stop {
     /// The task ends so.
     Ended(AgentError),
+    /// It was cancelled, and has the result that came before that.
+    Over,
     /// The node is being stopped.
     Node,
 }
@@ -262,13 +266,11 @@ impl RelayRun<'_> {
         tokio::select! {
             biased;
             () = self.runner.ending().cancelled() => Err(Stop::Node),
-            () = self.live.cancel.cancelled() => {
-                if let Stage::Committing { task, .. } = self.sender.stage() {
-                    // It may have begun, if the answer was lost. If not, nobody asks it to begin any more.
-                    let _ = self.ask_of(Operation::CancelTask, task).await;
-                }
-                Err(AgentError::Cancelled.into())
-            }
+            () = self.live.cancel.cancelled() => Err(match self.sender.stage() {
+                Stage::Committing { task, .. } => self.call_off(task).await,
+                // What was committed before was refused, and nothing is committed any more.
+                _ => AgentError::Cancelled.into(),
+            }),
             () = tokio::time::sleep(left) => Ok(()),
         }
     }
@@ -298,7 +300,7 @@ impl RelayRun<'_> {
         loop {
             let found = match self.unless_stopped(task, self.task(task)).await? {
                 Some(found) => found,
-                None => return self.cancelled(task).await,
+                None => return Err(self.cancelled(task).await),
             };
             match found {
                 Ok(found) if found.status.state.is_terminal() => return self.result(found).await,
@@ -310,7 +312,7 @@ impl RelayRun<'_> {
                             continue;
                         }
                         Some(false) => {}
-                        None => return self.cancelled(task).await,
+                        None => return Err(self.cancelled(task).await),
                     }
                 }
                 Err(error) if error.refusal == Refusal::TaskNotFound => {
@@ -323,7 +325,7 @@ impl RelayRun<'_> {
             let pause = tokio::time::sleep(Duration::from_millis(wait_ms));
             wait_ms = (2 * wait_ms).min(RETRY_MAX_MS);
             if self.unless_stopped(task, pause).await?.is_none() {
-                return self.cancelled(task).await;
+                return Err(self.cancelled(task).await);
             }
         }
     }
@@ -376,26 +378,6 @@ impl RelayRun<'_> {
         self.apply(Made::Status(TaskState::Working, Some(said))).await
     }
 
-    /// The task is cancelled, and so is the recipient's.
-    async fn cancelled(&self, task: &str) -> Result<(), Stop> {
-        match self.ask_of(Operation::CancelTask, task).await {
-            Ok(_) => Err(AgentError::Cancelled.into()),
-            Err(error) if error.refusal == Refusal::TaskNotFound => Err(AgentError::Cancelled.into()),
-            Err(error) => {
-                // It may have ended meanwhile.
-                if let Ok(found) = self.task(task).await
-                    && found.status.state.is_terminal()
-                {
-                    return self.result(found).await;
-                }
-                let recipient = &self.row.signed.body.recipient;
-                let why =
-                    format!("task {task} of {recipient} could not be cancelled, and may go on: {}", error.message);
-                Err(AgentError::Failed(why).into())
-            }
-        }
-    }
-
     /// The task gets what the recipient made, and ends as its task did.
     async fn result(&self, found: Task) -> Result<(), Stop> {
         let artifacts = found.artifacts.into_iter().flatten();
@@ -424,3 +406,6 @@ impl RelayRun<'_> {
         Ok(Box::pin(judge_outputs(self.runner.host(), &self.live.agent, turn, made)).await?)
     }
 }
+
+#[cfg(test)]
+mod tests;

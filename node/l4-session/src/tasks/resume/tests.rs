@@ -8,6 +8,7 @@ mod preempted;
 mod recorded;
 mod restart;
 mod sealed;
+mod shares;
 mod tenures;
 
 use std::collections::BTreeMap;
@@ -84,7 +85,10 @@ impl Agent for Worker {
                 let (kind, name) = (CallKind::Tool, "count/add");
                 let step = Step { kind, name, arguments: &arguments, effect, callee: None, gate, meanwhile: None };
                 let outcome = match journal.step(step).await? {
-                    NextStep::Replayed(outcome) => outcome,
+                    NextStep::Replayed(outcome) => {
+                        turn.parameters.answer.add_label(outcome.label);
+                        outcome
+                    }
                     NextStep::Denied(denied) => StepOutcome { result: Err(denied.to_string()), tokens: 0, label: None },
                     NextStep::Ask(ask) => return Err(AgentError::Parked(ask.rest())),
                     NextStep::Go(intent, permit) => {
@@ -229,6 +233,11 @@ impl Node {
     /// A node with these agents.
     async fn over(disk: &MemoryStore, host: Host, version: &str, left: usize) -> Node {
         let store = Arc::new(Mortal { inner: disk.clone(), left: AtomicUsize::new(left) });
+        Node::on(store, host, version, left).await
+    }
+
+    /// A node with these agents on that disk; what it draws begins with that number.
+    async fn on(store: Arc<dyn Store>, host: Host, version: &str, left: usize) -> Node {
         let now_ms = Arc::new(AtomicU64::new(NOW_MS));
         let (clock, drawn) = (now_ms.clone(), AtomicU64::new(u64::try_from(left).unwrap_or_default()));
         let clock = WallClock::new(move || clock.load(Ordering::Relaxed));
@@ -268,12 +277,17 @@ impl Node {
     }
 
     async fn ask(&self, at_once: bool, rights: TurnRights) -> Result<Value, OperationError> {
+        self.ask_as(scope(), at_once, rights).await
+    }
+
+    /// The same for another caller.
+    async fn ask_as(&self, scope: Scope, at_once: bool, rights: TurnRights) -> Result<Value, OperationError> {
         let message = json!({ "messageId": "m-1", "contextId": "c", "role": "ROLE_USER", "parts": [{ "text": "go" }] });
         let params = json!({ "message": message, "configuration": { "returnImmediately": at_once } });
         let request = OperationRequest::parse(Operation::SendMessage, params.to_string().into_bytes());
         let Params::Send(request) = request.expect("a message").params else { panic!("it is a message") };
         let call = CallMetadata { principals: vec![Principal::Local], rights, ..CallMetadata::default() };
-        match self.tasks.send(&self.agent, scope(), *request, &call, None).await? {
+        match self.tasks.send(&self.agent, scope, *request, &call, None).await? {
             Reply::One(answer) => Ok(json(&answer)),
             Reply::Events(_) => panic!("one answer"),
         }

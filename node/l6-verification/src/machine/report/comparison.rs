@@ -324,6 +324,7 @@ mod tests {
         let case = case("one", &expectation);
         let forbidden = |name: &str| Finding::Forbidden(name.to_owned());
         assert!((score(&case, &[Finding::NoData]) - 0.75).abs() < 1e-12);
+        assert!((score(&case, &[Finding::NoData, Finding::Denied("no".to_owned())]) - 0.75).abs() < 1e-12);
         assert!((score(&case, &[Finding::NoData, forbidden("a/y"), forbidden("a/z")]) - 0.5).abs() < 1e-12);
         assert!(score(&case, &[Finding::NoAnswer("nothing was said".to_owned())]).abs() < 1e-12);
         let mut pairs = Pairs::new(true);

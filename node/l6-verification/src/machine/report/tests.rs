@@ -66,6 +66,11 @@ fn no_answer_is_a_failure_and_no_run_is_none() {
     assert_eq!(findings(&case, &silent), ["no answer: nothing was said"]);
     let failed = Observation { answer: Some(Err("it was refused".to_owned())), ..Observation::default() };
     assert_eq!(findings(&case, &failed), ["no answer: it was refused"]);
+    let denial = Some("somebody must agree".to_owned());
+    let denied = Observation { denial: denial.clone(), ..Observation::default() };
+    assert_eq!(findings(&case, &denied), ["no answer: nothing was said", "a call was denied: somebody must agree"]);
+    let right = Observation { denial, ..seen("x", &[]) };
+    assert_eq!(judge(&case, Scorer::Includes, &right), Verdict::Pass, "what was denied is no fault where all is right");
     let unmade = Observation { obstacle: Some("no node".to_owned()), ..Observation::default() };
     assert_eq!(judge(&case, Scorer::Includes, &unmade), Verdict::Undecided("no node".to_owned()));
     let open = super::tests::case(&[], &Expectation::default());

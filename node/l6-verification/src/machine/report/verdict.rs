@@ -27,6 +27,8 @@ pub struct Observation {
     pub is_refused: bool,
     /// What the agents said that judged the last answer.
     pub judges: Vec<JudgeWord>,
+    /// Why a call was denied, the first one that was.
+    pub denial: Option<String>,
 }
 
 /// What is said of a run.
@@ -79,6 +81,8 @@ pub enum Finding {
     NoData,
     /// A gate should have refused the answer, and none did.
     Unrefused,
+    /// A call was denied, which may be why the rest is not right: why it was.
+    Denied(String),
 }
 
 impl fmt::Display for Finding {
@@ -113,6 +117,7 @@ impl fmt::Display for Finding {
             }
             Finding::NoData => f.write_str("the answer has a schema, and is no JSON that all read alike"),
             Finding::Unrefused => f.write_str("no gate refused the answer, and one should"),
+            Finding::Denied(why) => write!(f, "a call was denied: {why}"),
         }
     }
 }
@@ -128,8 +133,10 @@ pub(super) fn score(case: &Case, findings: &[Finding]) -> f64 {
     let named = [has_targets, agent.is_some(), tools.is_some(), !never.is_empty(), schema.is_some(), is_graded];
     let named = named.into_iter().filter(|is_named| *is_named).count();
     let forbidden = findings.iter().filter(|finding| matches!(finding, Finding::Forbidden(_))).count();
+    // Nothing that a case names.
+    let denied = findings.iter().filter(|finding| matches!(finding, Finding::Denied(_))).count();
     // However many forbidden tools were called, that is one thing.
-    let wrong = findings.len() - forbidden.saturating_sub(1);
+    let wrong = findings.len() - denied - forbidden.saturating_sub(1);
     1.0 - wrong as f64 / named.max(wrong).max(1) as f64
 }
 
@@ -161,6 +168,9 @@ pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
     }
     let never = case.expectation.never.iter().filter(|tool| seen.tools.contains(tool));
     findings.extend(never.cloned().map(Finding::Forbidden));
+    if let Some(why) = seen.denial.as_ref().filter(|_| !findings.is_empty()) {
+        findings.push(Finding::Denied(why.clone()));
+    }
     match findings.is_empty() {
         false => Verdict::Fail(findings),
         true if case.is_open() => Verdict::Undecided("the case does not say what is right".to_owned()),

@@ -3,6 +3,7 @@
 
 mod bins;
 mod error;
+mod news;
 mod outcome;
 mod plan;
 mod row;
@@ -13,6 +14,7 @@ mod versions;
 mod weights;
 
 pub use error::OrderError;
+pub use news::{NEWS_BYTES_MAX, NEWS_MAX, NewsError, RolloutNews, RolloutWord, decode_news, encode_news};
 pub use outcome::{Breach, Outcome, Side, Signal, Ticket};
 pub use plan::{Plan, PlanError, STEPS_MAX, Unit};
 pub use row::{RowError, VERSIONS_ROW_BYTES_MAX, decode_row, encode_row};

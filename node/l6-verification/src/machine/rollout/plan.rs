@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use althing_protocol::Digest;
 use minicbor::{Decode, Encode};
 
-use super::outcome::Breach;
+use super::outcome::{Breach, Signal};
 use crate::machine::evidence::Tally;
 
 /// Steps of one rollout.
 pub const STEPS_MAX: usize = 16;
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Fewer calls from before the rollout say too little of how stable usually does.
+const RECORD_CALLS_MIN: u64 = 100;
 
 /// What is wrong with a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -120,6 +122,15 @@ impl Plan {
             drain_ms: DAY_MS,
             salt: None,
         }
+    }
+
+    /// The same with how calls of stable went before, if they are enough: which ones failed is known, and not in which way.
+    #[must_use]
+    pub fn with_record(mut self, failures: Tally) -> Plan {
+        if failures.calls >= RECORD_CALLS_MIN {
+            self.record[Signal::Failure as usize] = failures;
+        }
+        self
     }
 
     /// Whether it can be followed.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_protocol::Digest;
+use althing_protocol::{Digest, PublicKey};
 use minicbor::{Decode, Encode};
 
 use super::bins::Bins;
@@ -50,6 +50,13 @@ pub enum Reason {
         #[n(1)]
         count: u32,
     },
+    /// It went back on another node of the owner.
+    #[n(2)]
+    Elsewhere {
+        /// The node that told it.
+        #[n(0)]
+        node: PublicKey,
+    },
 }
 
 impl Reason {
@@ -67,6 +74,7 @@ impl Reason {
             Reason::Bound { breach, count } => {
                 format!("it {} {count} times, which the stable version did not", breach.words())
             }
+            Reason::Elsewhere { node } => format!("it went back on another node of its owner, {node}, which tells why"),
         }
     }
 }
@@ -87,9 +95,24 @@ pub enum Phase {
     /// Stable has all calls again.
     #[n(2)]
     WentBack(#[n(0)] Reason),
-    /// The owner ended it: the version can be tried again.
+    /// The owner ended it, or what it was compared with went back: the version can be tried again.
     #[n(3)]
     Aborted,
+    /// The new version is stable, as on another node of the owner.
+    #[n(4)]
+    PromotedElsewhere {
+        /// The node that told it.
+        #[n(0)]
+        node: PublicKey,
+    },
+}
+
+impl Phase {
+    /// Whether the new version is stable.
+    #[must_use]
+    pub fn is_promoted(self) -> bool {
+        matches!(self, Phase::Promoted { .. } | Phase::PromotedElsewhere { .. })
+    }
 }
 
 /// What is to be written, and told.
@@ -101,7 +124,7 @@ pub enum Change {
     Promoted,
     /// Stable has all calls again: to be written before anything else is done.
     WentBack(Reason),
-    /// There is evidence that is in no row yet.
+    /// Something is known that is in no row yet, and nothing follows of it: evidence, or that a version went back on another node.
     Evidence,
 }
 
@@ -406,7 +429,8 @@ impl Rollout {
         (count > borne && !is_known).then(|| self.go_back(Reason::Bound { breach, count }))
     }
 
-    fn go_back(&mut self, reason: Reason) -> Change {
+    /// Stable has all calls again.
+    pub(super) fn go_back(&mut self, reason: Reason) -> Change {
         self.phase = Phase::WentBack(reason);
         self.split.shares.clear();
         Change::WentBack(reason)
@@ -432,6 +456,25 @@ impl Rollout {
         self.phase = Phase::Promoted { by_owner };
         self.split.shares.push(Share { from_ms, percent: 100 });
         Change::Promoted
+    }
+
+    /// The same, as that node told.
+    pub(super) fn promote_as_on(&mut self, node: PublicKey, from_ms: u64) -> Change {
+        let change = self.promote(false, from_ms);
+        self.phase = Phase::PromotedElsewhere { node };
+        change
+    }
+
+    /// What it promoted went back, or else what its new version was compared with: `from` is stable, and no conversation is divided
+    /// by this any more.
+    pub(super) fn undo(&mut self, from: Digest, reason: Reason) {
+        self.phase = match self.phase {
+            Phase::Running => Phase::Aborted,
+            Phase::Promoted { .. } | Phase::PromotedElsewhere { .. } => Phase::WentBack(reason),
+            Phase::WentBack(_) | Phase::Aborted => self.phase,
+        };
+        self.split.from = from;
+        self.split.shares.clear();
     }
 
     /// The owner ends it.

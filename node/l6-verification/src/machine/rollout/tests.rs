@@ -1,4 +1,5 @@
 mod endings;
+mod news;
 mod orders;
 mod routes;
 mod rows;

@@ -44,17 +44,17 @@ pub struct Route {
 /// The versions of one agent. All that changes is in one row; it is written before the next call is routed by it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versions {
-    stable: Digest,
-    /// How often something was decided: what a node tells another one counts by it.
-    revision: u64,
+    pub(super) stable: Digest,
+    /// How often something was decided: a rollout has it for its number.
+    pub(super) revision: u64,
     /// The latest time that was seen, or that something was decided for. Time goes on from there where the clock is set back: no
     /// step is taken at a time at which a conversation began before it, which would change that one's version.
-    latest_ms: u64,
+    pub(super) latest_ms: u64,
     /// The rollout that is under way, or the last one.
-    rollout: Option<Rollout>,
+    pub(super) rollout: Option<Rollout>,
     /// Earlier promotions, in their order.
-    drains: Vec<Split>,
-    reversals: BTreeMap<Digest, Reversal>,
+    pub(super) drains: Vec<Split>,
+    pub(super) reversals: BTreeMap<Digest, Reversal>,
 }
 
 impl Versions {
@@ -110,10 +110,7 @@ impl Versions {
     #[must_use]
     pub fn may_answer(&self, version: Digest) -> bool {
         let is_tried = || self.running().is_some_and(|rollout| rollout.split().to == version);
-        let drains = |split: &Split| {
-            split.from == version && split.drains_until_ms().is_some_and(|until_ms| self.latest_ms < until_ms)
-        };
-        let is_drained = || self.splits().any(drains);
+        let is_drained = || self.splits().any(|split| split.from == version && self.is_draining(split));
         let went_back = self.reversals.contains_key(&version);
         version == self.stable || (!went_back && (is_tried() || is_drained()))
     }
@@ -159,6 +156,13 @@ impl Versions {
         Route { version, began_ms, ticket, shadow }
     }
 
+    /// The version that answers a call of a conversation of which nothing is noted, as there is no room: the stable one. The call is
+    /// not counted.
+    pub fn route_unnoted(&mut self, now_ms: u64) -> Digest {
+        self.see(now_ms);
+        self.stable
+    }
+
     /// Counts what came of a call.
     pub fn outcome(&mut self, ticket: Ticket, outcome: &Outcome, now_ms: u64) -> Option<Change> {
         self.see(now_ms);
@@ -196,7 +200,7 @@ impl Versions {
     /// Counts calls of the version that is or was tried which may have changed something, by the names of their tools; not of one
     /// that was promoted. Returns whether that is to be written.
     pub fn note_effects(&mut self, tools: &[String]) -> bool {
-        let tried = self.rollout.as_mut().filter(|rollout| !matches!(rollout.phase(), Phase::Promoted { .. }));
+        let tried = self.rollout.as_mut().filter(|rollout| !rollout.phase().is_promoted());
         match tried {
             Some(rollout) if !tools.is_empty() => {
                 rollout.add_effects(tools);
@@ -249,16 +253,6 @@ impl Versions {
         }
     }
 
-    /// Takes what another node knows of the same agent, if more was decided there. Only one node decides, so that of two
-    /// states one follows from the other. Returns whether it was taken.
-    pub fn adopt(&mut self, other: Versions) -> bool {
-        let is_newer = other.revision > self.revision;
-        if is_newer {
-            *self = Versions { latest_ms: self.latest_ms.max(other.latest_ms), ..other };
-        }
-        is_newer
-    }
-
     /// Its row was written.
     pub fn settle(&mut self) {
         if let Some(rollout) = &mut self.rollout {
@@ -266,17 +260,22 @@ impl Versions {
         }
     }
 
-    fn running(&self) -> Option<&Rollout> {
+    pub(super) fn running(&self) -> Option<&Rollout> {
         self.rollout.as_ref().filter(|rollout| rollout.phase() == Phase::Running)
     }
 
-    fn running_mut(&mut self) -> Option<&mut Rollout> {
+    pub(super) fn running_mut(&mut self) -> Option<&mut Rollout> {
         self.rollout.as_mut().filter(|rollout| rollout.phase() == Phase::Running)
     }
 
     /// In their order: earlier promotions, then the last rollout.
-    fn splits(&self) -> impl DoubleEndedIterator<Item = &Split> {
+    pub(super) fn splits(&self) -> impl DoubleEndedIterator<Item = &Split> {
         self.drains.iter().chain(self.rollout.as_ref().map(Rollout::split))
+    }
+
+    /// Whether the older version of a promotion still answers for conversations of its own.
+    pub(super) fn is_draining(&self, split: &Split) -> bool {
+        split.drains_until_ms().is_some_and(|until_ms| self.latest_ms < until_ms)
     }
 
     /// The version that the conversation of a call belongs to, whether or not that one may still answer.
@@ -315,11 +314,11 @@ impl Versions {
         Some((splits[at].to, at + 1))
     }
 
-    fn see(&mut self, at_ms: u64) {
+    pub(super) fn see(&mut self, at_ms: u64) {
         self.latest_ms = self.latest_ms.max(at_ms);
     }
 
-    fn replace(&mut self, to: Digest, from_ms: u64) {
+    pub(super) fn replace(&mut self, to: Digest, from_ms: u64) {
         self.see(from_ms);
         self.stable = to;
         self.revision = self.revision.saturating_add(1);
@@ -345,7 +344,7 @@ impl Versions {
         self.drains.drain(..surplus);
     }
 
-    fn remember(&mut self, version: Digest, reversal: Reversal) {
+    pub(super) fn remember(&mut self, version: Digest, reversal: Reversal) {
         self.reversals.insert(version, reversal);
         if self.reversals.len() > REVERSALS_MAX {
             let oldest = self.reversals.iter().min_by_key(|(_, reversal)| reversal.at_ms).map(|(version, _)| *version);

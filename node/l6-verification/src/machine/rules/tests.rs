@@ -111,6 +111,11 @@ fn media_types_are_those_that_are_named() {
         (json_only, artifact(vec![Part::raw(vec![1])], false), false),
         (&["text/*"][..], part("text/html", "<p>"), true),
         (&["text/*"][..], data(json!(1)), false),
+        (&["text/*"][..], part("text/the real total", "7"), false),
+        (&["text/*"][..], part("text/", "7"), false),
+        (&["text/*"][..], part("text/a/b", "7"), false),
+        (&["text/*"][..], part(&format!("text/{}", "a".repeat(128)), "7"), false),
+        (&["text/*"][..], part("text/vnd.example.v2+xml", "7"), true),
         (&["image/png"][..], file("image/png"), true),
         (&["image/png"][..], file("image/gif"), false),
     ];

@@ -267,10 +267,11 @@ impl Question {
 
     /// Refuses the answer of somebody who is not asked.
     fn check_asked(&self, person: &str, people: &People) -> Result<(), ConsentError> {
+        let about = successor(self.need.person(), people);
         let why = match &self.need {
-            Need::Consent { person: asked } if asked == person => return Ok(()),
-            Need::Consent { person: asked } => format!("{asked} is asked, on whose behalf the agent works"),
-            Need::SignOff { but_for, .. } if but_for == person => {
+            Need::Consent { .. } if about == person => return Ok(()),
+            Need::Consent { .. } => format!("{about} is asked, on whose behalf the agent works"),
+            Need::SignOff { .. } if about == person => {
                 "the agent works on their behalf, and others are asked".to_owned()
             }
             Need::SignOff { role, .. } if people.has_role(person, role) => return Ok(()),
@@ -293,7 +294,7 @@ impl Question {
         let agree = self.answers.iter().filter(counts).count();
         match &self.need {
             Need::Consent { .. } if agree > 0 => None,
-            Need::Consent { person } => Some(format!("{person} must agree")),
+            Need::Consent { person } => Some(format!("{} must agree", successor(person, people))),
             Need::SignOff { count, .. } if agree >= usize::from(*count) => None,
             Need::SignOff { role, count, .. } => {
                 Some(format!("{count} people in the role {role:?} must agree, and {agree} do"))
@@ -344,6 +345,12 @@ impl Question {
         };
         Err(ConsentError::Over(format!("{over} ({})", hex(&self.ask.id))))
     }
+}
+
+/// Who answers where a person was asked: the owner where the file of people names them no more, such as by the name that the
+/// owner had before; else nobody could.
+fn successor<'a>(person: &'a str, people: &'a People) -> &'a str {
+    if people.is_person(person) { person } else { people.owner() }
 }
 
 /// What differs between a call that was asked about and one that is to be made.

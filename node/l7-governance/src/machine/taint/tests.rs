@@ -61,6 +61,26 @@ fn data_go_to_no_tool_that_is_not_cleared_for_them() {
 }
 
 #[test]
+fn data_go_to_no_model_that_is_not_cleared_for_them_and_what_nobody_vouches_for_may_be_asked_about() {
+    for (level, trusted) in LEVELS.into_iter().flat_map(|level| [(level, true), (level, false)]) {
+        for clearance in LEVELS {
+            let turn = Taint::of_message(Some(label(level, trusted)), Origin::Here, DataLabel::Public);
+            let found = LabelFinding::of_model(turn, &tool(Effect::None, clearance), false);
+            let denied = Verdict::Deny(DenyReason::Model { level, clearance });
+            assert_eq!(found.in_force(), if level > clearance { denied } else { Verdict::Permit });
+        }
+    }
+    let turn = Taint::of_message(Some(label(DataLabel::Restricted, true)), Origin::Here, DataLabel::Public);
+    let unwritten = ToolProfile { is_stated: false, ..tool(Effect::None, DataLabel::Internal) };
+    let found = LabelFinding::of_model(turn, &unwritten, false);
+    assert!(!found.decides && matches!(found.verdict, Verdict::Deny(DenyReason::Model { .. })), "it is only told");
+    let Verdict::Deny(why) = LabelFinding::of_model(turn, &unwritten, true).in_force() else {
+        panic!("a policy is loaded")
+    };
+    assert!(why.to_string().contains("restricted") && why.to_string().contains("cleared for internal"), "{why}");
+}
+
+#[test]
 fn labels_decide_where_a_policy_is_loaded_or_a_profile_demands_it() {
     let turn = Taint::of_message(None, Origin::Elsewhere, DataLabel::Public);
     let nobody = ToolProfile::default();

@@ -34,7 +34,7 @@ fn every_writer_of_a_group_hears_that_its_commit_failed() {
         group.push(Job { batch, durability: Durability::Synced, done, _room: room });
         answers.push(answer);
     }
-    commit(queue.pen().expect("nobody is before it"), &database, group);
+    commit(queue.pen().expect("nobody is before it"), &database, Group { jobs: group, is_sync_due: false });
     for (number, mut answer) in answers.into_iter().enumerate() {
         let outcome = answer.try_recv().expect("answered");
         assert!(matches!(outcome, Err(WriteError::Stopped { .. })), "writer {number}: {outcome:?}");
@@ -64,7 +64,7 @@ fn a_group_is_synced_when_any_of_its_writers_asked_for_it_wherever_that_one_stan
         let queue = Queue::new(dir.path(), &config);
         let jobs = (0u8..).zip(group).map(|(row, durability)| job(&queue, row, *durability));
         let (jobs, answers): (Vec<Job>, Vec<_>) = jobs.unzip();
-        commit(queue.pen().expect("nobody is before it"), &database, jobs);
+        commit(queue.pen().expect("nobody is before it"), &database, Group { jobs, is_sync_due: false });
         for mut answer in answers {
             assert_eq!(answer.try_recv().expect("answered"), Ok(()));
         }
@@ -98,23 +98,29 @@ fn who_waits_for_no_sync_and_finds_nobody_before_it_writes_by_itself() {
     let (queue, database) = parts(dir.path());
     let of_it = Arc::downgrade(&database);
     let there = |row: u8| crate::rocks::LiveView(&database).read(FAMILY, &[row]).expect("readable").is_some();
-    assert!(write_at_once(&queue, &of_it, &of(1, 1)) && there(1), "nobody else is there");
+    assert!(write_at_once(&queue, &of_it, (&of(1, 1), Durability::Buffered)) && there(1), "nobody else is there");
     assert_eq!(queue.stats(), StoreStats { batches: 1, rows: 1, commits: 1, ..StoreStats::default() });
-    assert!(write_at_once(&queue, &of_it, &of(2, AT_ONCE_BYTES_MAX - 1)) && there(2));
-    assert!(!write_at_once(&queue, &of_it, &of(3, AT_ONCE_BYTES_MAX)) && !there(3), "it is large");
+    assert!(write_at_once(&queue, &of_it, (&of(2, AT_ONCE_BYTES_MAX - 1), Durability::Buffered)) && there(2));
+    assert!(
+        !write_at_once(&queue, &of_it, (&of(3, AT_ONCE_BYTES_MAX), Durability::Buffered)) && !there(3),
+        "it is large"
+    );
 
     let pen = queue.pen().expect("nobody is before it");
-    assert!(!write_at_once(&queue, &of_it, &of(4, 1)) && !there(4), "another one writes");
+    assert!(!write_at_once(&queue, &of_it, (&of(4, 1), Durability::Buffered)) && !there(4), "another one writes");
     drop(pen);
     queue.lock().jobs.push_back(job(&queue, 5, Durability::Synced).0);
-    assert!(!write_at_once(&queue, &of_it, &of(4, 1)) && !there(4), "another one came before it");
+    assert!(
+        !write_at_once(&queue, &of_it, (&of(4, 1), Durability::Buffered)) && !there(4),
+        "another one came before it"
+    );
     queue.lock().jobs.clear();
     database.db.stop("IO error: Input/output error");
-    assert!(!write_at_once(&queue, &of_it, &of(4, 1)) && !there(4), "it is to be opened again");
+    assert!(!write_at_once(&queue, &of_it, (&of(4, 1), Durability::Buffered)) && !there(4), "it is to be opened again");
     *database.db.stopped() = None;
-    assert!(write_at_once(&queue, &of_it, &of(4, 1)) && there(4));
+    assert!(write_at_once(&queue, &of_it, (&of(4, 1), Durability::Buffered)) && there(4));
     queue.close();
-    assert!(!write_at_once(&queue, &of_it, &of(6, 1)) && !there(6), "it is closed");
+    assert!(!write_at_once(&queue, &of_it, (&of(6, 1), Durability::Buffered)) && !there(6), "it is closed");
     assert_eq!(queue.stats().commits, 3);
 }
 
@@ -134,7 +140,7 @@ fn the_thread_waits_for_whoever_writes_by_itself_also_where_it_is_to_end() {
             let (taken, told) = std::sync::mpsc::sync_channel(1);
             let queue = &queue;
             scope.spawn(move || {
-                let group = queue.take(None).map(|(group, _pen)| group.len());
+                let group = queue.take(None).map(|(group, _pen)| group.jobs.len());
                 taken.send(group).expect("it is heard");
             });
             assert!(told.recv_timeout(waits).is_err(), "another one writes");
@@ -142,4 +148,30 @@ fn the_thread_waits_for_whoever_writes_by_itself_also_where_it_is_to_end() {
             assert_eq!(told.recv().expect("it goes on"), (!is_closed).then_some(1));
         });
     }
+}
+
+#[test]
+fn a_sync_for_which_nobody_waits_is_made_by_the_thread_and_joins_what_is_written_meanwhile() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (queue, database) = parts(dir.path());
+    assert!(write_at_once(&queue, &Arc::downgrade(&database), (&of(1, 1), Durability::Syncing)));
+    let (group, pen) = queue.take(None).expect("a sync is due");
+    assert!(group.jobs.is_empty() && group.is_sync_due);
+    commit(pen, &database, group);
+    assert_eq!(queue.stats(), StoreStats { batches: 1, rows: 1, commits: 2, syncs: 1, torn_bytes: 0 });
+
+    // One that finds somebody before it is synced by the group that follows.
+    let (of_thread, mut answer) = job(&queue, 2, Durability::Syncing);
+    queue.lock().jobs.push_back(of_thread);
+    let (group, pen) = queue.take(None).expect("a write");
+    commit(pen, &database, group);
+    assert_eq!((answer.try_recv(), queue.stats().syncs), (Ok(Ok(())), 1), "it did not wait for that");
+    let (next, mut answer) = job(&queue, 3, Durability::Buffered);
+    queue.lock().jobs.push_back(next);
+    let (group, pen) = queue.take(None).expect("a write, and a sync");
+    assert_eq!((group.jobs.len(), group.is_sync_due), (1, true));
+    commit(pen, &database, group);
+    assert_eq!((answer.try_recv(), queue.stats().syncs), (Ok(Ok(())), 2));
+    queue.close();
+    assert!(queue.take(None).is_none(), "nothing is due");
 }

@@ -157,6 +157,7 @@ const UNNAMED: &[(Levels, &str, &[&str])] = &[
             "the kernel's log",
             "the machine's name",
             "a module of the kernel",
+            "a class of real time",
         ],
     ),
     (
@@ -165,6 +166,12 @@ const UNNAMED: &[(Levels, &str, &[&str])] = &[
         &["inherited descriptors", "a child that outlives", "a fork bomb", "the account's watches of files"],
     ),
     (APART, "nothing is refused: it has a /tmp of its own", &["a filled disk: /tmp is the machine's"]),
+    (APART, "nothing is refused: it has a network of its own", &["a port of the machine, to listen at"]),
+    (
+        BESIDE,
+        "the call itself is refused, or answered as done where the program has a socket that listens: no file grants it",
+        &["a port of the machine, to listen at"],
+    ),
     (BOTH, "a name that lies in no folder, which no file grants", &["abstract sockets"]),
     (BOTH, "no file grants datagrams", &["UDP to the machine's loopback", "name servers"]),
     (

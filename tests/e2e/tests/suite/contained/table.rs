@@ -101,6 +101,7 @@ const AMONG_ACCOUNTS_AND_BESIDE: Row = [Due::Success, Due::Success, Due::Either(
 
 const UNASKED: &str = "a Landlock that does not ask of it";
 const EVERYBODYS: &str = "a machine on which that is everybody's";
+const RANKED: &str = "an account that may go before others";
 const NONE_INHERITED: &str = "a program gets no others, whatever holds it";
 const LATER: &str = "it shows when its agent is removed: nothing of it runs on";
 const NO_PROXY: &str = "a program that nothing holds has no proxy, and needs none";
@@ -202,6 +203,7 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("the processors of the node", OPEN),
     ("the priority of the node", OPEN),
     ("the scheduling of the node", OPEN),
+    ("a class of real time", either(RANKED)),
     ("the account's watches of files", IN_EACH_ACCOUNT),
     ("the machine's shared memory, by its number", OPEN),
     ("inherited descriptors", never(NONE_INHERITED)),
@@ -222,6 +224,7 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
         "link-local and metadata addresses",
         either_among_accounts("a way out of this machine", "a way out of this machine"),
     ),
+    ("a port of the machine, to listen at", AMONG_ACCOUNTS),
     ("the machine's loopback by the node's proxy", never(NO_PROXY)),
     ("raw sockets", AS_ROOT),
     ("packet sockets", AS_ROOT),
@@ -275,6 +278,7 @@ pub const ATTEMPTS: &[(&str, Row)] = &[
     ("an agent's: abstract sockets", OPEN),
     ("an agent's: D-Bus: that of the session", OPEN),
     ("an agent's: TCP to the machine's loopback", AMONG_ACCOUNTS),
+    ("an agent's: a port of the machine, to listen at", AMONG_ACCOUNTS),
     ("an agent's: privileges", AS_ROOT),
 ];
 

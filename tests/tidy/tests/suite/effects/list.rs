@@ -39,8 +39,8 @@ pub const DECIDES: &[&str] = &["decide", "decide_incoming", "admit", "admit_by",
 pub const GATES: &[(&str, &str, &str)] = &[
     ("node/althing/src/egress.rs", "admit", "admit_by"),
     ("node/calls/src/hosting.rs", "decide_call", "decide_incoming"),
-    ("node/calls/src/target.rs", "judge_host", "decide"),
-    ("node/calls/src/target.rs", "judged", "judge_host"),
+    ("node/calls/src/target.rs", "judge", "decide"),
+    ("node/calls/src/target.rs", "judged", "judge"),
     ("node/calls/src/target.rs", "permitted", "judged"),
     ("node/composition/src/admission.rs", "admit_added", "admit_file"),
     ("node/composition/src/admission.rs", "admit_file", "admit"),
@@ -49,6 +49,7 @@ pub const GATES: &[(&str, &str, &str)] = &[
     ("node/l1-execution/egress/src/proxy.rs", "admitted", "admitted"),
     ("node/l1-execution/src/decisions.rs", "closed", "permit"),
     ("node/l1-execution/src/decisions.rs", "gated", "closed"),
+    ("node/l1-execution/src/decisions.rs", "gated_request", "closed"),
     ("node/l1-execution/src/decisions.rs", "permit", "rule"),
     ("node/l1-execution/src/decisions.rs", "permitted", "rule"),
     ("node/l1-execution/src/decisions.rs", "rule", "decide"),
@@ -134,6 +135,16 @@ pub const EFFECTS: &[Effect] = &[
                     ("node/composition/src/orders/gossip.rs", "push_to", Aside("tells what owners signed")),
                     ("node/composition/src/orders/ledger.rs", "tell_own", Aside("tells what the owner signed")),
                     ("node/composition/src/orders/policy_sets.rs", "ask", Aside("reads the owner's policies")),
+                    (
+                        "node/composition/src/rollouts/news_gossip.rs",
+                        "compare",
+                        Aside("reads what came of rollouts on the owner's other nodes"),
+                    ),
+                    (
+                        "node/composition/src/rollouts/news_gossip.rs",
+                        "push_to",
+                        Aside("tells the owner's other nodes what came of a rollout"),
+                    ),
                     ("node/operations/src/doctor/overhead.rs", "remote", Aside("reads spans, to take the time")),
                 ],
             },
@@ -248,7 +259,7 @@ pub const EFFECTS: &[Effect] = &[
                 name: "traced_answer",
                 within: &["node/l1-execution/src/model"],
                 on: &[],
-                callers: &[("node/l1-execution/src/model/mod.rs", "request", Gate("gated"))],
+                callers: &[("node/l1-execution/src/model/mod.rs", "request", Gate("gated_request"))],
             },
             Step {
                 name: "measure",
@@ -469,11 +480,121 @@ pub const EFFECTS: &[Effect] = &[
             ],
         }],
     },
+    Effect {
+        what: "a change at a registry",
+        steps: &[
+            Step {
+                name: "ask",
+                within: &["registry/client"],
+                on: &[],
+                callers: &[
+                    ("registry/client/src/attestations.rs", "attestations", Aside("reads")),
+                    ("registry/client/src/http.rs", "exchange", Through),
+                    ("registry/client/src/lib.rs", "hosts", Aside("reads")),
+                    ("registry/client/src/published.rs", "published", Aside("reads")),
+                ],
+            },
+            Step {
+                name: "exchange",
+                within: &["registry/client"],
+                on: &[],
+                callers: &[
+                    ("registry/client/src/http.rs", "get", Aside("reads")),
+                    ("registry/client/src/lib.rs", "host", Through),
+                    ("registry/client/src/lib.rs", "keep_bundle", Through),
+                    ("registry/client/src/lib.rs", "purge", Through),
+                    ("registry/client/src/lib.rs", "submit_for_proofs", Through),
+                    ("registry/client/src/organisation.rs", "prove", Through),
+                    (
+                        "registry/client/src/organisation.rs",
+                        "sign_in",
+                        Aside("signs in for some minutes, and changes nothing that others see"),
+                    ),
+                    ("registry/client/src/organisation.rs", "stage", Through),
+                    ("registry/client/src/organisation.rs", "unstage", Through),
+                ],
+            },
+            Step {
+                name: "submit_for_proofs",
+                within: REGISTRIES,
+                on: &[],
+                callers: &[
+                    (
+                        "node/operations/src/registries/receipt_book.rs",
+                        "send",
+                        Aside("sends what the owner signed by hand"),
+                    ),
+                    ("registry/client/src/lib.rs", "submit", Through),
+                ],
+            },
+            Step { name: "submit", within: REGISTRIES, on: &[], callers: &[] },
+            Step {
+                name: "keep_bundle",
+                within: REGISTRIES,
+                on: &[],
+                callers: &[
+                    ("node/operations/src/registries/publishing.rs", "publish", Aside("the owner does it by hand")),
+                    ("node/operations/src/registries/stage.rs", "release_staged", Aside("the owner does it by hand")),
+                ],
+            },
+            Step {
+                name: "purge",
+                within: REGISTRIES,
+                on: &[],
+                callers: &[("node/operations/src/registries/purge.rs", "purge", Aside("the owner does it by hand"))],
+            },
+            Step {
+                name: "host",
+                within: REGISTRIES,
+                on: &["client"],
+                callers: &[(
+                    "node/operations/src/registries/presence.rs",
+                    "tell_all",
+                    Aside("tells where the node is, and what of its agents is shown"),
+                )],
+            },
+            Step {
+                name: "prove",
+                within: REGISTRIES,
+                on: &[],
+                callers: &[(
+                    "node/operations/src/registries/organisation.rs",
+                    "prove",
+                    Aside("the owner does it by hand"),
+                )],
+            },
+            Step {
+                name: "stage",
+                within: REGISTRIES,
+                on: &[],
+                callers: &[
+                    (
+                        "node/operations/src/registries/build.rs",
+                        "send",
+                        Aside("a build machine does it, with its token"),
+                    ),
+                    ("registry/client/src/organisation.rs", "stage", Through),
+                ],
+            },
+            Step {
+                name: "unstage",
+                within: REGISTRIES,
+                on: &[],
+                callers: &[
+                    ("node/operations/src/registries/stage.rs", "reject", Aside("the owner does it by hand")),
+                    ("node/operations/src/registries/stage.rs", "release_staged", Aside("the owner does it by hand")),
+                ],
+            },
+        ],
+    },
 ];
 
 /// Where memories of agents are written to.
 const MEMORY: &[&str] =
     &["node/calls", "node/composition", "node/gateway", "node/l1-execution", "node/l4-session", "node/operations"];
+
+/// Where registries are told something.
+const REGISTRIES: &[&str] = &["node/operations/src/registries", "registry/client"];
 
 /// Files of servers of tools beside that of the server itself.
 pub const BELOW_SERVERS: &[&str] = &["node/l1-execution/src/note_server/handoff.rs"];

@@ -28,7 +28,7 @@ async fn a_final_call_is_known_from_its_intent_to_its_result_and_a_result_that_i
     drop(journal);
     let journal = open(&journals, "m");
     assert_eq!(steps(&journal), [2]);
-    assert_eq!(journal.clear_doubt(2, Choice::Failed, None, "local").await, Ok(true));
+    assert_eq!(journal.clear_doubt(2, Choice::Failed, None, ("local", Batch::new())).await, Ok(true));
     assert!(steps(&journal).is_empty(), "somebody said what came of it");
 }
 

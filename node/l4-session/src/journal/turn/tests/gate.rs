@@ -38,7 +38,7 @@ fn denied() -> Denied {
 }
 
 #[tokio::test]
-async fn rows_of_the_gate_are_in_the_batch_of_the_intent_or_else_in_that_of_the_result() {
+async fn rows_of_the_gate_are_on_disk_before_a_call_with_an_effect_and_of_others_with_the_result() {
     let store = Recorder::new();
     let journals = Arc::new(Journals::new(store.clone()));
     let journal = open(&journals, "m");
@@ -49,25 +49,50 @@ async fn rows_of_the_gate_are_in_the_batch_of_the_intent_or_else_in_that_of_the_
     // With the head, the beginning and the intent.
     assert_eq!((store.batches(), left.rows.len(), left.receipt), (vec![(4, Durability::Synced)], 0, Some([3; 16])));
     journal.done(intent, &heard(json!(1)), permit("two").rows).await.expect("written");
-    assert_eq!(store.batches(), [(2, Durability::Buffered)]);
+    assert_eq!(store.batches(), [(2, Durability::Syncing)]);
+    // One that may be made twice has no intent here, but its use of a yes, and its entry in the audit log.
     let Ok(NextStep::Go(intent, left)) =
         ruled(&journal, Effect::Repeatable, GateVerdict::Permit(permit("three"))).await
     else {
         panic!("it is permitted")
     };
-    assert!(store.batches().is_empty());
+    assert_eq!((store.batches(), left.rows.len(), left.receipt), (vec![(1, Durability::Buffered)], 0, Some([3; 16])));
     journal.done(intent, &heard(json!(2)), left.rows).await.expect("written");
+    assert_eq!(store.batches(), [(1, Durability::Buffered)]);
+    let Ok(NextStep::Go(intent, left)) = ruled(&journal, Effect::None, GateVerdict::Permit(permit("four"))).await
+    else {
+        panic!("it is permitted")
+    };
+    assert!(store.batches().is_empty(), "it only reads");
+    journal.done(intent, &heard(json!(3)), left.rows).await.expect("written");
     assert_eq!(store.batches(), [(2, Durability::Buffered)]);
-    for key in ["one", "two", "three"] {
+    for key in ["one", "two", "three", "four"] {
         assert!(store.read(SESSION_HEADS, key.as_bytes()).expect("readable").is_some(), "{key}");
     }
     drop(journal);
     let again = open(&journals, "m");
-    for (ahead, effect, result) in [(2, Effect::Final, 1), (1, Effect::Repeatable, 2)] {
+    for (ahead, effect, result) in [(3, Effect::Final, 1), (2, Effect::Repeatable, 2), (1, Effect::None, 3)] {
         assert_eq!(again.ahead().await, ahead);
         assert_eq!(unruled(&again, effect).await, Ok(NextStep::Replayed(heard(json!(result)))));
     }
     assert_eq!(again.ahead().await, 0);
+}
+
+#[tokio::test]
+async fn a_call_that_may_be_made_twice_is_not_made_where_its_use_of_a_yes_cannot_be_written() {
+    let store = Recorder::new();
+    let journals = Arc::new(Journals::new(store.clone()));
+    let journal = open(&journals, "m");
+    *store.is_full.lock().expect("nobody panics with it") = true;
+    let next = ruled(&journal, Effect::Repeatable, GateVerdict::Permit(permit("one"))).await;
+    assert_eq!(next, Err(JournalError::Write));
+    *store.is_full.lock().expect("nobody panics with it") = false;
+    drop(journal);
+    let journal = open(&journals, "m");
+    journal.leave().await;
+    let next = ruled(&journal, Effect::Repeatable, GateVerdict::Permit(permit("one"))).await;
+    assert_eq!(next, Err(JournalError::Write), "another journal has the turn");
+    assert!(store.read(SESSION_HEADS, b"one").expect("readable").is_none());
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn a_turn_stops_before_a_new_step_and_is_told_again_what_it_heard() {
     waiter.abort();
     // Its bytes are counted once, and all of them go with it.
     drop(journal);
-    assert_eq!(journals.reserve(turn("m").0.session, SESSION_BYTES_MAX), Ok(()));
+    assert_eq!(journals.usage().add(turn("m").0.session, Payer::Owner, SESSION_BYTES_MAX), Ok(()));
 }
 
 #[tokio::test]

@@ -72,6 +72,48 @@ async fn a_task_without_a_journal_says_why_nothing_is_shown() {
     assert_eq!(refused.remedy(), Some(CallStep::NameTask.into()), "the list of sessions does not have it either");
 }
 
+/// Works on, and makes no step.
+struct IdleAgent;
+
+impl Agent for IdleAgent {
+    fn turn<'a>(&'a self, _: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            let _held = out;
+            std::future::pending().await
+        })
+    }
+}
+
+fn idle(_: &Value, _: &Path, _: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
+    Ok(Arc::new(IdleAgent))
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_task_that_runs_without_a_journal_nobody_says_that_it_is_over() {
+    let mut builtins = Builtins::new();
+    builtins.insert("idle", idle);
+    let ports = Ports { owner: owner(), ..Ports::none() };
+    let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
+    let mut node = Node::on(Arc::new(disk()), host, "1.0.0", UNENDING).await;
+    let file = json!({
+        "name": "idler",
+        "version": "1.0.0",
+        "description": "Works on",
+        "runtime": { "native": { "builtin": "idle", "config": {} } },
+        "contract": { "class": { "latency": "srt" } },
+    });
+    let file = AgentFile::parse(&file.to_string()).expect("an agent file");
+    node.tasks.runner.host().start(&file, Path::new("/")).expect("it starts");
+    let agent = AgentRef::new(owner(), "idler", "1.0.0").expect("a name");
+    node.agent = HostedAgent { agent, ..hosted("1.0.0") };
+    let id = node.send().await.expect("it is accepted");
+    node.settle().await;
+    let refused = node.sessions().steps(&id).expect_err("it has none");
+    assert!(matches!(refused, StepsError::Unwritten { .. }), "{refused:?}");
+    let said = refused.to_string();
+    assert!(said.contains("is not over") && !said.contains("it is over"), "{said}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_recorded_task_is_run_again_beside_the_tasks_of_its_node_and_calls_nothing() {
     let (disk, world) = (disk(), world());

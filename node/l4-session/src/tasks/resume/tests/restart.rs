@@ -1,5 +1,8 @@
 //! Turns that stopped with `DIVERGED` or `VERSION_CHANGED`: their owner has them go on anew from a step.
 
+use althing_protocol::AnswerAttributes;
+use futures::FutureExt as _;
+
 use super::*;
 use crate::machine::session::{RESTART_MS_MAX, RestartError};
 use crate::tasks::restart::RestartRefusal;
@@ -165,4 +168,58 @@ async fn at_whichever_write_the_node_ends_a_turn_that_goes_on_anew_repeats_no_ca
             return;
         }
     }
+}
+
+/// A turn that diverged, whose end is on disk, and of which somebody who listens to it has not taken the news: the node, the task, and
+/// what keeps its turn from being over.
+async fn ending() -> (Node, u64, String, tokio::sync::mpsc::Receiver<a2a::StreamResponse>) {
+    let (disk, world, id) = in_doubt().await;
+    let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
+    node.add();
+    node.settle().await;
+    let live = node.tasks.runner.live().running(&id).expect("it waits for what is said of its call");
+    let (_, mut unread) = live.listen(true, &AnswerAttributes::default()).expect("there is room");
+    let word = || a2a::StreamResponse::Message(a2a::Message::new(Role::Agent, vec![Part::text("a word")]));
+    while live.change(|_| Some(word())).now_or_never().is_some() {}
+    // There is room for the news that it works, and for no other.
+    unread.try_recv().expect("a word");
+    let doubt = node.sessions().list()[0].doubts[0].seq;
+    OTHERS.lock().expect("nobody panics with it").insert(world, 0);
+    let done = Resolution::Done(json!(1));
+    node.sessions().settle(&id, doubt, done, &Principal::Local).await.expect("it is in doubt");
+    node.settle().await;
+    assert_eq!(node.state(&id), "TASK_STATE_FAILED");
+    assert!(node.said(&id).contains("DIVERGED: ") && node.tasks.runner.live().running(&id).is_some());
+    assert_eq!(node.sessions().stopped().len(), 1, "it is listed already");
+    // Its agent does what it did before, from now on.
+    OTHERS.lock().expect("nobody panics with it").remove(&world);
+    (node, world, id, unread)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_still_ending_goes_on_anew_when_it_has_ended_and_not_before() {
+    let (node, world, id, _unread) = ending().await;
+    let before = calls(world);
+    let refused = restart(&node, &id, 2).await.expect_err("whoever listens has time to read");
+    assert_eq!(refused, RestartRefusal::StillEnding { task: id.clone() });
+    assert!(refused.to_string().contains("try again in a moment"), "{refused}");
+    assert_eq!((calls(world), node.state(&id).as_str()), (before, "TASK_STATE_FAILED"), "nothing changed");
+    // Whoever reads nothing is given up, and then its turn is over.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(node.tasks.runner.live().running(&id).is_none());
+    assert_eq!(restart(&node, &id, 2).await, Ok(()));
+    assert_eq!(node.state(&id), "TASK_STATE_COMPLETED", "{}", node.task(&id));
+    assert_eq!(node.tasks.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_ends_in_a_moment_is_waited_for() {
+    let (node, _, id, unread) = ending().await;
+    let reads = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(unread);
+    };
+    let (restarted, ()) = tokio::join!(restart(&node, &id, 2), reads);
+    assert_eq!(restarted, Ok(()));
+    assert_eq!(node.state(&id), "TASK_STATE_COMPLETED", "{}", node.task(&id));
 }

@@ -22,6 +22,7 @@ fn wrong(rollouts: u64, plan: &Plan, rates: Rates) -> u64 {
             Phase::WentBack(_) => wrong += 1,
             Phase::Promoted { .. } => assert!(traffic.of_new >= least, "seed {seed}: after {} calls", traffic.of_new),
             Phase::Running | Phase::Aborted => {}
+            Phase::PromotedElsewhere { .. } => panic!("seed {seed}: there is no other node"),
         }
     }
     wrong
@@ -54,22 +55,40 @@ fn median(mut values: Vec<u64>) -> u64 {
     values[values.len() / 2]
 }
 
+/// Turns of a version that fails once in a hundred, as many as a node counted before a rollout.
+fn counted(turns: u64, seed: u64) -> Tally {
+    let (mut draws, mut tally) = (Draws::new(1_000 + seed), Tally::default());
+    (0..turns).for_each(|_| tally.add(draws.happens(0.01)));
+    tally
+}
+
+/// With the hundred turns that a record needs, and without one, as after a start of the node.
 #[test]
-fn a_worse_version_goes_back_within_twice_the_calls_of_a_test_that_knows() {
+fn a_worse_version_goes_back_within_twice_the_calls_of_a_test_that_knows_and_thrice_without_a_record() {
     let (stable, steps) = (Rates::errors(0.01), vec![5, 25, 50, 100]);
-    let plan = Plan { record: stable.record(), steps, margin_permille: 10, ..plan() };
-    for errors in [0.05, 0.1] {
+    let plan = Plan { steps, margin_permille: 10, ..plan() };
+    for (errors, turns, most) in [(0.05, 100, 2), (0.1, 100, 2), (0.05, 99, 3), (0.1, 99, 3)] {
         let found = (0..300).map(|seed| {
-            let mut traffic = Traffic::new(plan.clone(), seed);
+            let mut traffic = Traffic::new(plan.clone().with_record(counted(turns, seed)), seed);
             let phase = traffic.run(stable, Rates::errors(errors), 30_000);
             if went_back(phase) { traffic.of_new } else { u64::MAX }
         });
         let ours = median(found.collect());
         let mut draws = Draws::new(5);
         let walds = median((0..2_000).map(|_| walds(&mut draws, 0.01, errors)).collect());
-        println!("1 % to {errors}: {ours} calls, Wald's test {walds}");
-        assert!(ours <= 2 * walds, "{ours} calls, where {walds} do for a test that knows both shares");
+        println!("1 % to {errors} after {turns} turns: {ours} calls, Wald's test {walds}");
+        assert!(ours <= most * walds, "{ours} calls, where {walds} do for a test that knows both shares");
     }
+}
+
+#[test]
+fn a_record_is_used_where_it_is_long_enough_and_weighs_no_more_than_a_short_one() {
+    let of = |calls, bad| plan().with_record(Tally { calls, bad }).record;
+    assert_eq!(of(99, 40), plan().record);
+    assert_eq!(of(100, 1)[Signal::Failure as usize], Tally { calls: 100, bad: 1 });
+    assert_eq!(of(100, 1)[1..], plan().record[1..], "in which way they failed is not known");
+    let long = SignalTrials::new(&plan().with_record(Tally { calls: 1_000_000, bad: 10_000 }));
+    assert_eq!(long, SignalTrials::new(&plan().with_record(Tally { calls: 200, bad: 2 })));
 }
 
 #[test]

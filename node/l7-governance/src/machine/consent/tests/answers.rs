@@ -35,6 +35,26 @@ fn only_who_is_asked_consents() {
 }
 
 #[test]
+fn the_owner_answers_what_was_asked_by_a_name_that_the_file_of_people_has_no_more() {
+    let treasurer = |name: &str| format!("  {name}: {{ roles: [treasurer] }}\n");
+    let nobody_else = People::default();
+    let mut renamed = Asks::default();
+    renamed.open(ask(), consent_of("owner"), true, &nobody_else).expect("it can be asked");
+    let grace = People::read(&format!("owner: grace\npeople:\n{}", treasurer("grace"))).expect("a good file");
+    let question = renamed.get(&ID).expect("it was asked");
+    assert!(question.is_for("grace", &grace) && !question.is_for("owner", &grace));
+    assert_eq!(renamed.answer(&ID, (AnswerWord::Approve, END_MS), Speaker::Local, &grace, NOW_MS + 1), APPROVED);
+    assert_eq!(renamed.take(&ID, &call(), &grace, NOW_MS + 2), Ok(()));
+
+    // Who signs off is somebody else than the owner, by whichever name.
+    let before = People::read(&format!("people:\n{}", treasurer("ada"))).expect("a good file");
+    let need = Need::SignOff { role: "treasurer".to_owned(), count: 1, but_for: "owner".to_owned() };
+    let mut signed_off = Asks::default();
+    signed_off.open(ask(), need, true, &before).expect("it can be asked");
+    assert!(not_asked(signed_off.answer(&ID, (AnswerWord::Approve, END_MS), Speaker::Local, &grace, NOW_MS + 1)));
+}
+
+#[test]
 fn a_sign_off_takes_as_many_others_as_it_says() {
     let mut asks = asked(sign_off_of(2));
     let question = asks.get(&ID).expect("it was asked");

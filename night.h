@@ -1,0 +1,1 @@
+bash: nightR.sh: No such file or directory
