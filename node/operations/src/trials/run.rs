@@ -81,10 +81,10 @@ impl AgentTests<'_> {
                      is recorded, or run the test live"
                 ));
             }
-            (Some(missing), ..) => Some(Err(format!("NOT_ON_TAPE: {missing}"))),
             (None, _, Some(task)) => answer(task),
-            (None, _, None) => None,
+            _ => None,
         };
+        let missing = course.missing;
         let data = rehearsal.task().and_then(answer_data).cloned();
         let is_live = order.live.is_some();
         let figures = RunFigures {
@@ -95,7 +95,10 @@ impl AgentTests<'_> {
         };
         let is_refused = rehearsal.course() == Some(TurnCourse::Refused);
         let (tools, judges, denial) = (course.tools, first_words(rehearsal.judgements()), course.denial);
-        Ok((Observation { answer, data, agent: found, tools, obstacle: None, is_refused, judges, denial }, figures))
+        Ok((
+            Observation { answer, missing, data, agent: found, tools, obstacle: None, is_refused, judges, denial },
+            figures,
+        ))
     }
 
     /// The tape that a case names, if it fits.

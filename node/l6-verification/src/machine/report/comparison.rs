@@ -91,6 +91,10 @@ impl Pairs {
         match verdict {
             Verdict::Undecided(why) => Err(why.clone()),
             Verdict::Pass => Ok(1.0),
+            // What another version was told says nothing of this one.
+            Verdict::Fail(findings) if let Some(missing) = findings.iter().find(|one| one.is_off_tape()) => {
+                Err(format!("{missing}; what asks something else is compared live"))
+            }
             Verdict::Fail(findings) => Ok(if self.is_scored { score(case, findings) } else { 0.0 }),
         }
     }

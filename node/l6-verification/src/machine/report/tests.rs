@@ -1,7 +1,10 @@
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::*;
 use crate::machine::cases::{Case, CaseSchema, Expectation, Grade, ToolRule};
+use crate::machine::evidence::{self, Criteria};
 
 fn case(targets: &[&str], expectation: &Expectation) -> Case {
     let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
@@ -66,6 +69,17 @@ fn no_answer_is_a_failure_and_no_run_is_none() {
     assert_eq!(findings(&case, &silent), ["no answer: nothing was said"]);
     let failed = Observation { answer: Some(Err("it was refused".to_owned())), ..Observation::default() };
     assert_eq!(findings(&case, &failed), ["no answer: it was refused"]);
+    let (answer, missing) = (None, Some("not on the tape: a/x".to_owned()));
+    let broken_off = Observation { answer, missing, ..Observation::default() };
+    assert_eq!(findings(&case, &broken_off), ["NOT_ON_TAPE: not on the tape: a/x"]);
+    let mut pairs = Pairs::new(false);
+    let verdicts = [Verdict::Pass, judge(&case, Scorer::Includes, &broken_off)];
+    pairs.add(&case, &BTreeSet::new(), verdicts.each_ref());
+    let version = |version: &str| TestedVersion { agent: "clerk".to_owned(), version: version.to_owned() };
+    let versions = [version("1.0.0"), version("1.1.0")];
+    let report = pairs.report(versions, Scorer::Includes, 1, Criteria::default()).expect("it is sound");
+    assert!(report.gaps[0].reason.starts_with("NOT_ON_TAPE: not on the tape: a/x"), "{report:?}");
+    assert_eq!(report.verdict(), evidence::Verdict::Undecided { pairs: None }, "it is not known to be worse");
     let denial = Some("somebody must agree".to_owned());
     let denied = Observation { denial: denial.clone(), ..Observation::default() };
     assert_eq!(findings(&case, &denied), ["no answer: nothing was said", "a call was denied: somebody must agree"]);

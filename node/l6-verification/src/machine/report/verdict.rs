@@ -15,6 +15,8 @@ use crate::machine::json::strict;
 pub struct Observation {
     /// The text of the last answer, or why there is none.
     pub answer: Option<Result<String, String>>,
+    /// What it asked that is not on its tape, where it broke off.
+    pub missing: Option<String>,
     /// The data of the last answer, where it has a part of JSON.
     pub data: Option<Value>,
     /// Whom the message was for, where that was found: name and id.
@@ -47,6 +49,8 @@ pub enum Verdict {
 pub enum Finding {
     /// There is no answer: why.
     NoAnswer(String),
+    /// It asked something that is not on its tape: what.
+    NotOnTape(String),
     /// The text is none of those that are right.
     Answer {
         /// By what the texts were compared.
@@ -85,10 +89,18 @@ pub enum Finding {
     Denied(String),
 }
 
+impl Finding {
+    /// Whether the run broke off since its tape does not have what it asked.
+    pub(super) fn is_off_tape(&self) -> bool {
+        matches!(self, Finding::NotOnTape(_))
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Finding::NoAnswer(why) => write!(f, "no answer: {why}"),
+            Finding::NotOnTape(what) => write!(f, "NOT_ON_TAPE: {what}"),
             Finding::Answer { scorer, targets, answer } => {
                 let first = targets.first().map(|target| excerpt(target)).unwrap_or_default();
                 let others = targets.len().saturating_sub(1);
@@ -125,7 +137,7 @@ impl fmt::Display for Finding {
 /// Of what a case names (its answers, agent, tools, forbidden tools and schema), the share that is right in a run with these
 /// findings, from 0 to 1. Without an answer nothing is.
 pub(super) fn score(case: &Case, findings: &[Finding]) -> f64 {
-    if findings.iter().any(|finding| matches!(finding, Finding::NoAnswer(_))) {
+    if findings.iter().any(|finding| matches!(finding, Finding::NoAnswer(_) | Finding::NotOnTape(_))) {
         return 0.0;
     }
     let Expectation { agent, tools, never, schema, label: _, task: _, verdict } = &case.expectation;
@@ -155,6 +167,7 @@ pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
         }
     }
     match &seen.answer {
+        _ if let Some(missing) = &seen.missing => findings.push(Finding::NotOnTape(missing.clone())),
         // Nobody is shown a bad answer, so that nothing else of it is judged.
         _ if case.expectation.verdict == Some(Grade::Fail) => {
             findings.extend((!seen.is_refused).then_some(Finding::Unrefused));
