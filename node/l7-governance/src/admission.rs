@@ -8,6 +8,7 @@ use althing_store::{Batch, Durability};
 use serde_json::{Value, json};
 
 use crate::act::Act;
+use crate::audit::LeafDraft;
 use crate::decisions::DecisionRecord;
 use crate::desk::Desk;
 use crate::governance::Governance;
@@ -15,6 +16,7 @@ use crate::leaves::{self, RefusedAct};
 use crate::machine::arguments::canonical;
 use crate::machine::rules::{Rule, Statement};
 use crate::policies::{PolicyRequest, deciding};
+use crate::refusals::RefusalEntry;
 
 /// What the owner's policies do not permit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -151,7 +153,7 @@ impl Desk<'_> {
     }
 
     /// The entry of a denial in the audit log; none where the same was denied before by the same policies, or these denied so many
-    /// others that no more are written.
+    /// others that only their number is.
     fn entry(
         &self,
         (act, request): (&Act<'_>, &PolicyRequest),
@@ -162,20 +164,37 @@ impl Desk<'_> {
         let asked = canonical(&json!({ "resource": resource, "input": Value::Object(request.arguments.clone()) }));
         let set = self.policies.digest();
         let what = format!("{}\n{}\n{}", request.principal, request.gate.word(), act.pattern().unwrap_or(&asked));
-        if act.is_repeated() && !self.policies.refusals.is_new_act(set, digest(what.as_bytes())) {
-            return None;
-        }
-        let agent = self.agent_of(act).or_else(|| act.subject().cloned());
-        let person = request.person.as_deref().unwrap_or_default();
-        let deciding = deciding(verdict);
-        let refused = RefusedAct { request, agent, person, set, deciding: &deciding, asked: &asked, reason };
-        match self.audit.entry_at_least(leaves::refused(refused, self.ports.clock.now_ms())) {
+        let entry = match act.is_repeated() {
+            true => self.policies.refusals.note_act(set, digest(what.as_bytes())),
+            false => RefusalEntry::Own,
+        };
+        let now_ms = self.ports.clock.now_ms();
+        let draft = match entry {
+            RefusalEntry::None => return None,
+            RefusalEntry::Count(number) => leaves::further_refused("acts", number, set, now_ms),
+            RefusalEntry::Own => self.refused_act((act, request), verdict, (&asked, reason)),
+        };
+        match self.audit.entry_at_least(draft) {
             Ok(entry) => Some(entry),
             Err(error) => {
                 tracing::error!(%error, "a denial has no entry in the audit log");
                 None
             }
         }
+    }
+
+    fn refused_act(
+        &self,
+        (act, request): (&Act<'_>, &PolicyRequest),
+        verdict: Option<&Verdict>,
+        (asked, reason): (&str, &str),
+    ) -> LeafDraft {
+        let agent = self.agent_of(act).or_else(|| act.subject().cloned());
+        let person = request.person.as_deref().unwrap_or_default();
+        let deciding = deciding(verdict);
+        let set = self.policies.digest();
+        let refused = RefusedAct { request, agent, person, set, deciding: &deciding, asked, reason };
+        leaves::refused(refused, self.ports.clock.now_ms())
     }
 }
 

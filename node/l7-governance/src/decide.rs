@@ -31,6 +31,7 @@ use crate::machine::taint::{Origin, Taint};
 use crate::message::Content;
 use crate::policies::{PolicyRequest, deciding};
 use crate::records;
+use crate::refusals::RefusalEntry;
 
 /// What a message is called where people are asked about it.
 pub(crate) const ACTION: &str = "call";
@@ -298,8 +299,17 @@ async fn deny(
     };
     // Another node sends it as often as it likes: the same denial by the same policies is one entry.
     let what = format!("{ACTION} {} {}\n{:?}\n{reason}", request.principal, facts.callee, facts.label);
-    if !passage.is_incoming || governance.policies().refusals.is_new(policy, digest(what.as_bytes())) {
-        records::at_least(governance, leaves::refused_message(ACTION, &facts), "the denial of a message").await;
+    let entry = match passage.is_incoming {
+        true => governance.policies().refusals.note(policy, digest(what.as_bytes())),
+        false => RefusalEntry::Own,
+    };
+    let draft = match entry {
+        RefusalEntry::Own => Some(leaves::refused_message(ACTION, &facts)),
+        RefusalEntry::None => None,
+        RefusalEntry::Count(number) => Some(leaves::further_refused("messages", number, policy, facts.at_ms)),
+    };
+    if let Some(draft) = draft {
+        records::at_least(governance, draft, "the denial of a message").await;
     }
     Decision::Deny(OperationError::caller_not_allowed(reason))
 }

@@ -193,6 +193,14 @@ pub(crate) fn refused_message(action: &str, facts: &MessageFacts<'_>) -> LeafDra
     LeafDraft::new(leaf)
 }
 
+/// Policies refused more different acts, or messages, than have entries of their own: how many.
+pub(crate) fn further_refused(what: &str, number: u64, set: Option<Digest>, at_ms: u64) -> LeafDraft {
+    let mut leaf = AuditLeaf::new(AuditStage::Denied, at_ms);
+    leaf.policy = set;
+    leaf.action = Some(format!("further {what}"));
+    LeafDraft::new(leaf).with(BodyRole::Reason, format!("{number} further {what} were denied by these policies so far"))
+}
+
 /// What is known of an agent that starts or ends.
 #[derive(Clone, Copy)]
 pub(crate) struct RunFacts<'a> {

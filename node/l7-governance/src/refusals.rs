@@ -8,7 +8,8 @@ use althing_protocol::Digest;
 use althing_protocol::contract::DataLabel;
 use althing_store::Batch;
 
-/// Refusals of one set of policies that the log has, of acts and of messages each: whoever makes up others would fill it.
+/// Refusals of one set of policies that the log has by themselves, of acts and of messages each: whoever makes up others would fill it,
+/// so that of those it has how many there were.
 const REFUSALS_MAX: usize = 4_096;
 /// Agents whose data is known: more do not run on one node.
 const AGENTS_MAX: usize = 4_096;
@@ -34,41 +35,55 @@ struct RefusalState {
 struct KnownRefusals {
     set: Option<Digest>,
     refused: BTreeSet<Digest>,
-    /// Whether it refused more than the log has.
-    is_full: bool,
+    /// How many it refused that are not among these.
+    further: u64,
+}
+
+/// What the log is to have of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalEntry {
+    /// One about it alone.
+    Own,
+    /// Nothing: it has one.
+    None,
+    /// How many further ones there were, equal ones among them. It is told each time that their number doubled.
+    Count(u64),
 }
 
 impl KnownRefusals {
-    /// Whether that set did not refuse this before, and the log has room for it.
-    fn is_new(&mut self, set: Option<Digest>, what: Digest, kind: &'static str) -> bool {
+    fn note(&mut self, set: Option<Digest>, what: Digest, kind: &'static str) -> RefusalEntry {
         if self.set != set {
             *self = KnownRefusals { set, ..KnownRefusals::default() };
         }
-        if self.refused.len() < REFUSALS_MAX {
-            return self.refused.insert(what);
+        if self.refused.contains(&what) {
+            return RefusalEntry::None;
         }
-        if !self.is_full && !self.refused.contains(&what) {
-            self.is_full = true;
+        if self.refused.len() < REFUSALS_MAX {
+            self.refused.insert(what);
+            return RefusalEntry::Own;
+        }
+        self.further += 1;
+        if self.further == 1 {
             tracing::warn!(
                 most = REFUSALS_MAX,
                 kind,
-                "the policies refused so many different {kind} that the audit log has no further ones until other policies are loaded, or \
-                 the node starts again: they are refused all the same"
+                "the policies refused so many different {kind} that the audit log has only the number of further ones until other policies \
+                 are loaded, or the node starts again: they are refused all the same"
             );
         }
-        false
+        if self.further.is_power_of_two() { RefusalEntry::Count(self.further) } else { RefusalEntry::None }
     }
 }
 
 impl Refusals {
-    /// Whether that set did not refuse this message of another node before, and it is to be written.
-    pub(crate) fn is_new(&self, set: Option<Digest>, what: Digest) -> bool {
-        self.known().messages.is_new(set, what, "messages")
+    /// That set refused this message of another node.
+    pub(crate) fn note(&self, set: Option<Digest>, what: Digest) -> RefusalEntry {
+        self.known().messages.note(set, what, "messages")
     }
 
-    /// The same of an act.
-    pub(crate) fn is_new_act(&self, set: Option<Digest>, what: Digest) -> bool {
-        self.known().acts.is_new(set, what, "acts")
+    /// That set refused this act.
+    pub(crate) fn note_act(&self, set: Option<Digest>, what: Digest) -> RefusalEntry {
+        self.known().acts.note(set, what, "acts")
     }
 
     /// Keeps an entry until the next look at what waits.
@@ -108,20 +123,27 @@ mod tests {
     fn a_refusal_is_new_once_for_each_set() {
         let refusals = Refusals::default();
         let (one, other) = (Some([1; 32]), Some([2; 32]));
-        assert!(refusals.is_new(one, [7; 32]) && refusals.is_new(one, [8; 32]));
-        assert!(!refusals.is_new(one, [7; 32]));
-        assert!(refusals.is_new(other, [7; 32]), "another set refused it");
-        assert!(refusals.is_new(None, [7; 32]), "a file that cannot be read does");
+        assert_eq!([refusals.note(one, [7; 32]), refusals.note(one, [8; 32])], [RefusalEntry::Own; 2]);
+        assert_eq!(refusals.note(one, [7; 32]), RefusalEntry::None);
+        assert_eq!(refusals.note(other, [7; 32]), RefusalEntry::Own, "another set refused it");
+        assert_eq!(refusals.note(None, [7; 32]), RefusalEntry::Own, "a file that cannot be read does");
     }
 
     #[test]
-    fn of_very_many_refusals_of_one_set_the_log_has_some_and_those_once() {
+    fn of_very_many_refusals_of_one_set_the_log_has_some_and_of_the_others_how_many() {
         let refusals = Refusals::default();
         let number = |number: usize| althing_protocol::digest(&number.to_be_bytes());
-        let written = |set| (0..3 * REFUSALS_MAX).filter(|one| refusals.is_new_act(set, number(*one))).count();
-        assert_eq!((written(None), written(None)), (REFUSALS_MAX, 0));
-        assert!(refusals.is_new(None, number(0)), "messages have room of their own");
-        assert_eq!(written(Some([1; 32])), REFUSALS_MAX, "so has the next set");
+        let written = |set, of: std::ops::Range<usize>| of.map(|one| refusals.note_act(set, number(one))).collect();
+        let all: Vec<RefusalEntry> = written(None, 0..REFUSALS_MAX + 9);
+        assert_eq!(all[..REFUSALS_MAX], [RefusalEntry::Own; REFUSALS_MAX]);
+        let [one, two, four, eight] = [1, 2, 4, 8].map(RefusalEntry::Count);
+        let none = RefusalEntry::None;
+        assert_eq!(all[REFUSALS_MAX..], [one, two, none, four, none, none, none, eight, none]);
+        let again: Vec<RefusalEntry> = written(None, 0..REFUSALS_MAX);
+        assert_eq!(again, [none; REFUSALS_MAX], "those it has");
+        assert_eq!(refusals.note(None, number(0)), RefusalEntry::Own, "messages have room of their own");
+        let next: Vec<RefusalEntry> = written(Some([1; 32]), 0..REFUSALS_MAX);
+        assert_eq!(next, [RefusalEntry::Own; REFUSALS_MAX], "so has the next set");
     }
 
     #[test]

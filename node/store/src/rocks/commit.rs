@@ -262,6 +262,7 @@ impl Drop for AnswerAll {
 fn commit(pen: Pen<'_>, database: &Database, group: Group) {
     let queue = pen.0;
     let Some(db) = database.db.get() else {
+        // A sync that was due is not owed any more: to open the database again writes down for good what its log has.
         return group.jobs.into_iter().for_each(|job| answer(job, Err(database.not_writable())));
     };
     let mut full = None;
