@@ -44,8 +44,9 @@ fn ungated_agent(profile: NodeProfile, host: &Host, file: &AgentFile) -> Option<
     }
     let said = host.ports.statements(file);
     let ([node_effects, file_effects], [node_terms, file_terms]) = (&said.effects, &said.terms);
-    let said = Statements { effects: [node_effects, file_effects], terms: [node_terms, file_terms] };
-    let tool = ungated_tool(file.contract.as_ref()?, said)?;
+    let of_file =
+        Statements { effects: [node_effects, file_effects], terms: [node_terms, file_terms], here: &said.here };
+    let tool = ungated_tool(file.contract.as_ref()?, of_file)?;
     Some(UngatedAgent { agent: file.name.clone(), tool })
 }
 

@@ -1,10 +1,12 @@
 //! What is said of the tools of an agent's servers, for whoever decides about their calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
+use althing_fetch::Url;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{Digest, digest};
-use althing_td::{AgentFile, Effect, ModelEndpoint, ToolServerSpec, ToolTerms};
+use althing_td::{AgentFile, Demand, Effect, ModelEndpoint, ToolServerSpec, ToolTerms};
 
 /// What an owner says of the tools of one agent (by `server/tool` or `server/*`), and who has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub struct ToolStatements {
     pub terms: [BTreeMap<String, ToolTerms>; 2],
     /// The digest of the address or the program of each server, by its name in the agent's file.
     pub servers: BTreeMap<String, Digest>,
+    /// The servers of this machine, as far as the file says it: contained programs that reach no host, and addresses of loopback.
+    pub here: BTreeSet<String>,
     /// How far the model is cleared that makes the embeddings of the agent's memory; none of the built-in one, which asks nobody.
     pub embeddings: Option<ModelClearance>,
 }
@@ -47,8 +51,22 @@ impl ToolStatements {
             effects: [effects.clone(), file.effects.clone()],
             terms: [terms.clone(), file.profiles.clone()],
             servers: file.tools.iter().map(|(name, spec)| (name.clone(), place(spec))).collect(),
+            here: file.tools.iter().filter(|(_, spec)| is_here(spec)).map(|(name, _)| name.clone()).collect(),
             embeddings: file.embeddings.as_ref().map(ModelClearance::of),
         }
+    }
+}
+
+/// Whether what a server is given stays on this machine, unless somebody knows better.
+fn is_here(spec: &ToolServerSpec) -> bool {
+    match spec {
+        ToolServerSpec::Command { sandbox, .. } => sandbox.demand != Demand::None && sandbox.egress.is_empty(),
+        ToolServerSpec::Url { url, .. } => Url::parse(url).is_ok_and(|url| {
+            let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }),
+        // Where its forms are, only its description says.
+        ToolServerSpec::Thing { .. } => false,
     }
 }
 
@@ -57,6 +75,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_server_is_here_that_is_contained_and_reaches_no_host_or_is_on_loopback() {
+        let url = |url: &str| json!({ "url": url });
+        let command = |sandbox: serde_json::Value| json!({ "command": ["tool"], "sandbox": sandbox });
+        let tools = json!({
+            "four": url("http://127.0.0.1:8000/mcp"),
+            "six": url("http://[::1]:8000/mcp"),
+            "name": url("http://LOCALHOST/mcp"),
+            "far": url("https://mcp.example.org/"),
+            "posing": url("https://localhost.example.org/"),
+            "thing": { "thing": "http://127.0.0.1/td" },
+            "plain": { "command": ["tool"] },
+            "web": command(json!({ "egress": ["example.org"] })),
+            "free": command(json!("none")),
+        });
+        let file = json!({
+            "name": "clerk",
+            "description": "Plays a part",
+            "runtime": { "model": { "prompt": "Help.", "endpoints": [{ "url": "http://127.0.0.1:9/v1", "model": "mini" }] } },
+            "tools": tools,
+            "contract": { "class": { "latency": "srt" } },
+        });
+        let file = AgentFile::parse(&file.to_string()).expect("an agent file");
+        let here = ToolStatements::of(&file, &BTreeMap::new(), &BTreeMap::new()).here;
+        assert_eq!(here.iter().map(String::as_str).collect::<Vec<_>>(), ["four", "name", "plain", "six"]);
+    }
 
     #[test]
     fn how_far_the_model_of_embeddings_is_cleared_is_said_and_that_nobody_wrote_it() {

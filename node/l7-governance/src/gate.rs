@@ -190,7 +190,7 @@ impl AgentGate {
         // The node's own tools have an effect that nobody chooses.
         match call.server {
             server if WITHIN.contains(&server) => ToolProfile { effect: Effect::None, ..unlimited() },
-            ASKS => ToolProfile { effect: Effect::None, ..said },
+            ASKS => ToolProfile { effect: Effect::None, leaves: true, ..said },
             _ => said,
         }
     }
@@ -219,7 +219,6 @@ impl AgentGate {
         }
         let labelled = LabelledCall {
             profile,
-            leaves: !WITHIN.contains(&call.server),
             has_arguments: call.arguments.as_object().is_none_or(|members| !members.is_empty()),
             hidden: None,
             // What is the node's own, and stays within it, has no tier.
@@ -474,7 +473,7 @@ fn has_effect(call: &ToolCall<'_>, profile: &ToolProfile) -> bool {
 
 /// The profile of what stays within the node: it may be given everything, and answers nothing that was not given to it.
 pub(crate) fn unlimited() -> ToolProfile {
-    ToolProfile { trusted: true, clearance: DataLabel::Restricted, ..ToolProfile::default() }
+    ToolProfile { trusted: true, clearance: DataLabel::Restricted, leaves: false, ..ToolProfile::default() }
 }
 
 fn memory_of(call: &ToolCall<'_>) -> EntityName {

@@ -338,7 +338,7 @@ async fn restart(governance: &Governance) -> Result<(), OpenError> {
 /// The profile of a tool, of what the node and the agent's file say.
 pub(crate) fn profile(tool: &str, said: &Profiles) -> ToolProfile {
     let ([node, file], [node_terms, file_terms]) = (&said.effects, &said.terms);
-    ToolProfile::of(tool, Statements { effects: [node, file], terms: [node_terms, file_terms] })
+    ToolProfile::of(tool, Statements { effects: [node, file], terms: [node_terms, file_terms], here: &said.here })
 }
 
 fn audit_ports(ports: &Ports) -> AuditPorts {

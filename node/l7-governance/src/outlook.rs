@@ -119,11 +119,10 @@ fn tool_finding(
     let server = tool.split_once('/').map_or("", |(server, _)| server);
     let profile = match server {
         server if WITHIN.contains(&server) => ToolProfile { effect: Effect::None, ..unlimited() },
-        ASKS => ToolProfile { effect: Effect::None, ..policies.profile_of(agent, tool)? },
+        ASKS => ToolProfile { effect: Effect::None, leaves: true, ..policies.profile_of(agent, tool)? },
         _ => policies.profile_of(agent, tool)?,
     };
-    let leaves = !WITHIN.contains(&server);
-    let call = LabelledCall { profile: &profile, leaves, has_arguments, hidden: None, tier_max: None };
+    let call = LabelledCall { profile: &profile, has_arguments, hidden: None, tier_max: None };
     Some(LabelFinding::of(taint, &call, policies.labels_decide()))
 }
 

@@ -1,7 +1,7 @@
 //! The gate with all that it goes by, on a store in memory: an agent `a` with the tools of `shop`, of which its contract wants
 //! consent for `shop/order`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,13 +110,18 @@ fn profiles() -> ToolStatements {
         effects: [BTreeMap::from([(search.clone(), Effect::None)]), BTreeMap::new()],
         terms: [BTreeMap::from([(search, terms)]), BTreeMap::new()],
         servers: BTreeMap::from([("shop".to_owned(), [7; 32])]),
+        here: BTreeSet::new(),
         embeddings: None,
     }
 }
 
 fn gate(governance: &Governance) -> Arc<dyn ToolGate> {
+    gate_with(governance, profiles())
+}
+
+fn gate_with(governance: &Governance, said: ToolStatements) -> Arc<dyn ToolGate> {
     let contract = contract();
-    governance.gate(Arc::new(ContractGate::of(&contract)), &agent(), &contract, profiles())
+    governance.gate(Arc::new(ContractGate::of(&contract)), &agent(), &contract, said)
 }
 
 /// A call in the turn of a task.
@@ -332,6 +337,8 @@ async fn labels_decide_where_policies_are_in_force_and_are_only_told_where_none_
     assert!(reason.contains("confidential") && reason.contains("public"), "{reason}");
     // Its profile clears `shop/search` for everything, but the turn read something that nobody vouches for, and it carries text.
     asked(gate(&governance).decide(&turn.call("task", "shop/search")).await);
+    let here = ToolStatements { here: BTreeSet::from(["shop".to_owned()]), ..profiles() };
+    permitted(gate_with(&governance, here).decide(&turn.call("other", "shop/search")).await);
 }
 
 #[tokio::test]

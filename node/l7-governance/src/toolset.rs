@@ -337,6 +337,7 @@ fn stricter(one: ToolProfile, other: ToolProfile) -> ToolProfile {
         label: one.label.zip(other.label).map(|(one, other)| one.max(other)),
         clearance: one.clearance.min(other.clearance),
         tier: one.tier.zip(other.tier).map(|(one, other)| one.max(other)),
+        leaves: one.leaves || other.leaves,
         is_stated: one.is_stated || other.is_stated,
     }
 }
@@ -354,6 +355,7 @@ mod tests {
             label: Some(DataLabel::Internal),
             clearance: DataLabel::Restricted,
             tier: Some(1),
+            leaves: false,
             is_stated: true,
         }
     }

@@ -24,6 +24,9 @@ pub struct ToolTerms {
     /// Whether agents are given a handle in place of what it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hide: Option<bool>,
+    /// Whether what it is given gets out of this node, as what is searched for or fetched does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<bool>,
 }
 
 impl ToolTerms {
@@ -45,6 +48,7 @@ impl ToolTerms {
             clearance: self.clearance.or(other.clearance),
             tier: self.tier.or(other.tier),
             hide: self.hide.or(other.hide),
+            leaves: self.leaves.or(other.leaves),
         }
     }
 

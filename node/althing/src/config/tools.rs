@@ -39,13 +39,16 @@ pub struct ToolProfile {
     /// Whether agents are given a handle in place of what it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hide: Option<bool>,
+    /// Whether what it is given gets out of this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<bool>,
 }
 
 impl ToolProfile {
     /// What is said beside the effect.
     pub fn terms(&self) -> ToolTerms {
-        let ToolProfile { trusted, label, clearance, tier, hide, .. } = *self;
-        ToolTerms { trusted, label, clearance, tier, hide }
+        let ToolProfile { trusted, label, clearance, tier, hide, leaves, .. } = *self;
+        ToolTerms { trusted, label, clearance, tier, hide, leaves }
     }
 }
 
@@ -68,7 +71,7 @@ pub fn check(tools: &[ToolProfile]) -> Result<(), String> {
         };
         if effect.is_none() && !profile.terms().is_said() {
             return Err(format!(
-                "`tools` has {name:?} and says nothing of it; add effect, trusted, label, clearance, tier or hide"
+                "`tools` has {name:?} and says nothing of it; add effect, trusted, label, clearance, tier, hide or leaves"
             ));
         }
         if profile.tier.is_some_and(|tier| tier > ToolTerms::TIER_MAX) {
@@ -115,11 +118,12 @@ mod tests {
         assert_eq!(["shop/search", "shop/order", "shops/order"].map(said), found);
         let far = Config::parse(&entry("agents/far", "keyed")).expect("an agent that compares ids");
         assert_eq!(Effect::said(&effects(&far.tools), "agents/far"), Some(Effect::Keyed));
-        let own = "[[tools]]\nname = \"mesh/*\"\ntrusted = true\nclearance = \"restricted\"\ntier = 1\nhide = false\n";
+        let own = "[[tools]]\nname = \"mesh/*\"\ntrusted = true\nclearance = \"restricted\"\ntier = 1\nhide = false\nleaves = true\n";
         let config = Config::parse(own).expect("only their effect is known");
         let profile = &config.tools[0];
         let (trusted, clearance) = (Some(true), Some(DataLabel::Restricted));
-        let terms = ToolTerms { trusted, label: None, clearance, tier: Some(1), hide: Some(false) };
+        let (hide, leaves) = (Some(false), Some(true));
+        let terms = ToolTerms { trusted, label: None, clearance, tier: Some(1), hide, leaves };
         assert_eq!((profile.terms(), profile.effect), (terms, None));
         assert_eq!(profiles(&config.tools), BTreeMap::from([("mesh/*".to_owned(), terms)]));
         assert_eq!(profiles(&far.tools), BTreeMap::new(), "of that only the effect is said");

@@ -203,7 +203,7 @@ fn has_effect(tool: &str, said: Statements<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use serde_json::json;
 
@@ -258,14 +258,14 @@ mod tests {
 
     #[test]
     fn a_tool_that_nobody_profiled_has_an_effect_and_a_gate_looks_at_what_is_answered() {
-        let (none, terms) = (BTreeMap::new(), BTreeMap::new());
+        let (none, terms, here) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let effects = BTreeMap::from([
             ("shop/search".to_owned(), Effect::None),
             ("files/*".to_owned(), Effect::None),
             ("mail/*".to_owned(), Effect::None),
             ("mail/send".to_owned(), Effect::Final),
         ]);
-        let said = Statements { effects: [&effects, &none], terms: [&terms; 2] };
+        let said = Statements { effects: [&effects, &none], terms: [&terms; 2], here: &here };
         let found = |tools: &[&str], verify| ungated_tool(&contract(tools, verify), said);
         assert_eq!(found(&["shop/search", "files/*", "memory/*", "session/*"], false), None);
         assert_eq!(found(&["shop/search", "shop/order"], false).as_deref(), Some("shop/order"));

@@ -1,6 +1,6 @@
 //! Profiles of tools: what an owner says of them. What nobody said is what needs the most care, whatever a tool says of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
@@ -18,6 +18,8 @@ pub struct Statements<'a> {
     pub effects: [&'a BTreeMap<String, Effect>; 2],
     /// Of what else there is.
     pub terms: [&'a BTreeMap<String, ToolTerms>; 2],
+    /// The servers of this machine.
+    pub here: &'a BTreeSet<String>,
 }
 
 /// The profile of one tool.
@@ -33,6 +35,9 @@ pub struct ToolProfile {
     pub clearance: DataLabel,
     /// How much care it needs, if somebody said it.
     pub tier: Option<u8>,
+    /// Whether its arguments get to somebody outside this node, as those of a search or a fetch do. Where nobody says it, only those of
+    /// a tool stay that a server of this machine has, and that changes nothing.
+    pub leaves: bool,
     /// Whether an owner wrote more than its effect: then labels decide about it without a policy too.
     pub is_stated: bool,
 }
@@ -45,6 +50,7 @@ impl Default for ToolProfile {
             label: None,
             clearance: DataLabel::Public,
             tier: None,
+            leaves: true,
             is_stated: false,
         }
     }
@@ -58,12 +64,15 @@ impl ToolProfile {
         let [node, file] = said.terms.map(|list| ToolTerms::said(list, tool));
         let terms = node.or(file);
         let rest = ToolProfile::default();
+        let effect = effect.unwrap_or(rest.effect);
+        let is_here = || tool.split_once('/').is_some_and(|(server, _)| said.here.contains(server));
         ToolProfile {
-            effect: effect.unwrap_or(rest.effect),
+            effect,
             trusted: terms.trusted.unwrap_or(rest.trusted),
             label: terms.label,
             clearance: terms.clearance.unwrap_or(rest.clearance),
             tier: terms.tier,
+            leaves: terms.leaves.unwrap_or_else(|| effect != Effect::None || !is_here()),
             is_stated: terms.is_said(),
         }
     }
@@ -72,7 +81,7 @@ impl ToolProfile {
     #[must_use]
     pub fn of_model(clearance: DataLabel, is_written: bool) -> ToolProfile {
         let (effect, trusted, is_stated) = (Effect::None, true, is_written);
-        ToolProfile { effect, trusted, clearance, is_stated, ..ToolProfile::default() }
+        ToolProfile { effect, trusted, clearance, is_stated, leaves: false, ..ToolProfile::default() }
     }
 
     /// The label of what it answers to an agent whose contract has that label.
@@ -98,14 +107,28 @@ mod tests {
 
     #[test]
     fn what_nobody_profiled_needs_the_most_care() {
-        let (effects, none) = (BTreeMap::new(), BTreeMap::new());
-        let said = Statements { effects: [&effects; 2], terms: [&none; 2] };
+        let (effects, none, here) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::from(["shop".to_owned()]));
+        let said = Statements { effects: [&effects; 2], terms: [&none; 2], here: &here };
         let profile = ToolProfile::of("shop/pay", said);
         assert_eq!(profile, ToolProfile::default());
         assert_eq!((profile.effect, profile.trusted, profile.clearance), (Effect::Final, false, DataLabel::Public));
         let label = profile.result_label(DataLabel::Internal);
         assert_eq!(label, Label { level: DataLabel::Internal, trusted: false });
         assert!(profile.is_above(Some(8)) && !profile.is_above(Some(9)) && !profile.is_above(None));
+    }
+
+    #[test]
+    fn arguments_stay_in_a_read_of_a_server_of_this_machine_unless_an_owner_says_otherwise() {
+        let here = BTreeSet::from(["notes".to_owned()]);
+        let read = |tool: &str| (tool.to_owned(), Effect::None);
+        let effects = BTreeMap::from([read("notes/find"), read("notes/fetch"), read("far/find"), read("far/fetch")]);
+        let leaves = |leaves| ToolTerms { leaves: Some(leaves), ..ToolTerms::default() };
+        let terms = BTreeMap::from([("notes/fetch".to_owned(), leaves(true)), ("far/find".to_owned(), leaves(false))]);
+        let none = (BTreeMap::new(), BTreeMap::new());
+        let said = Statements { effects: [&effects, &none.0], terms: [&terms, &none.1], here: &here };
+        let found = ["notes/find", "notes/fetch", "notes/write", "far/find", "far/fetch"]
+            .map(|tool| ToolProfile::of(tool, said).leaves);
+        assert_eq!(found, [false, true, true, false, true]);
     }
 
     #[test]
@@ -118,7 +141,8 @@ mod tests {
         let file = list(&[("shop/pay", terms(DataLabel::Restricted)), ("shop/*", trusted)]);
         let effects = BTreeMap::from([("shop/*".to_owned(), Effect::None)]);
         let other = BTreeMap::from([("shop/pay".to_owned(), Effect::Keyed)]);
-        let said = Statements { effects: [&effects, &other], terms: [&node, &file] };
+        let here = BTreeSet::new();
+        let said = Statements { effects: [&effects, &other], terms: [&node, &file], here: &here };
         let pay = ToolProfile::of("shop/pay", said);
         assert_eq!((pay.effect, pay.clearance, pay.trusted), (Effect::None, DataLabel::Internal, true));
         assert_eq!(pay.result_label(DataLabel::Public).level, DataLabel::Restricted);

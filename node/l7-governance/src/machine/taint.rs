@@ -49,8 +49,6 @@ impl Taint {
 pub struct LabelledCall<'a> {
     /// Of the tool.
     pub profile: &'a ToolProfile,
-    /// Whether the arguments get to somebody outside this node, as those of a search or a fetch do.
-    pub leaves: bool,
     /// Whether there are any.
     pub has_arguments: bool,
     /// The label of texts that the model did not see and that the arguments name by handles.
@@ -185,7 +183,7 @@ impl LabelFinding {
             }
             _ if label.trusted => Verdict::Permit,
             _ if profile.effect != Effect::None => Verdict::Ask(AskReason::Effect),
-            _ if call.leaves && call.has_arguments => Verdict::Ask(AskReason::Text),
+            _ if profile.leaves && call.has_arguments => Verdict::Ask(AskReason::Text),
             _ => Verdict::Permit,
         };
         // A tier decides by itself, since the contract names it.
@@ -197,7 +195,7 @@ impl LabelFinding {
     /// nobody vouches for may be asked about, but what is more confidential than that may not be sent.
     #[must_use]
     pub fn of_model(taint: Taint, model: &ToolProfile, is_demanded: bool) -> LabelFinding {
-        let call = LabelledCall { profile: model, leaves: false, has_arguments: true, hidden: None, tier_max: None };
+        let call = LabelledCall { profile: model, has_arguments: true, hidden: None, tier_max: None };
         let found = LabelFinding::of(taint, &call, is_demanded);
         match found.verdict {
             Verdict::Deny(DenyReason::Clearance { level, clearance }) => {

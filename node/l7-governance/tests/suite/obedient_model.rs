@@ -26,12 +26,13 @@ proptest! {
         let profile = ToolProfile {
             effect: EFFECTS[effect],
             clearance: LEVELS[clearance],
+            leaves,
             is_stated: true,
             ..ToolProfile::default()
         };
         let mut taint = Taint::of_message(None, Origin::Here, DataLabel::Internal);
         reads.iter().for_each(|label| taint.read(*label));
-        let call = LabelledCall { profile: &profile, leaves, has_arguments, hidden, tier_max: None };
+        let call = LabelledCall { profile: &profile, has_arguments, hidden, tier_max: None };
         let verdict = LabelFinding::of(taint, &call, false).in_force();
         let all = || reads.iter().copied().chain(hidden);
         let is_tainted = all().any(|label| !label.trusted);

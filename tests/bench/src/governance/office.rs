@@ -1,6 +1,6 @@
 //! Governance of a node on a store, with an agent that has one tool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -94,6 +94,7 @@ fn statements(effect: Effect) -> ToolStatements {
         effects: [BTreeMap::from([(TOOL.to_owned(), effect)]), BTreeMap::new()],
         terms: [BTreeMap::from([(TOOL.to_owned(), terms)]), BTreeMap::new()],
         servers: BTreeMap::from([("count".to_owned(), [7; 32])]),
+        here: BTreeSet::from(["count".to_owned()]),
         embeddings: None,
     }
 }

@@ -9,7 +9,7 @@ use crate::json::excerpt;
 use crate::reader::yaml::{At, Node};
 use crate::reader::{Fields, Reader};
 
-const KEYS: [&str; 5] = ["trusted", "label", "clearance", "tier", "hide"];
+const KEYS: [&str; 6] = ["trusted", "label", "clearance", "tier", "hide", "leaves"];
 const LABELS: [DataLabel; 4] = [DataLabel::Public, DataLabel::Internal, DataLabel::Confidential, DataLabel::Restricted];
 
 /// `profiles` beside the servers: a map of the tools of each, `*` for all of them.
@@ -44,7 +44,7 @@ fn of_tool(reader: &mut Reader, at: &At, path: &str) -> Option<ToolTerms> {
         }
         None => None,
     };
-    let (trusted, hide) = (flag("trusted"), flag("hide"));
+    let (trusted, hide, leaves) = (flag("trusted"), flag("hide"), flag("leaves"));
     let words = LABELS.map(DataLabel::name);
     let mut label = |key: &str| {
         let from_word = |word: &str| LABELS.into_iter().find(|label| label.name() == word);
@@ -52,7 +52,7 @@ fn of_tool(reader: &mut Reader, at: &At, path: &str) -> Option<ToolTerms> {
     };
     let (label, clearance) = (label("label"), label("clearance"));
     let tier = reader.number(&fields, "tier", 0..=ToolTerms::TIER_MAX);
-    let terms = ToolTerms { trusted, label, clearance, tier, hide };
+    let terms = ToolTerms { trusted, label, clearance, tier, hide, leaves };
     if !terms.is_said() && !KEYS.into_iter().any(|key| fields.has(key)) {
         let message = "this says nothing of the tool".to_owned();
         let fix = format!("Leave it out, or write one of {}", KEYS.join(", "));
