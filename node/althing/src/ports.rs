@@ -15,7 +15,7 @@ use althing_execution::ToolAgent;
 use althing_execution::groups::GroupAgent;
 use althing_execution::kernel::Kernel;
 use althing_execution::memory::{self, Memories};
-use althing_execution::process::{Accounts, Guarded, ProcessConfig, ServeCalls, remove_left};
+use althing_execution::process::{Accounts, Guarded, ProcessConfig, ServeCalls, machine_level, remove_left};
 use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Connect, Echo, Host, Scheduling};
 use althing_knowledge::Knowledge;
@@ -222,6 +222,7 @@ fn execute(
         grants: ask_grants(&gates),
         output_gates: output_gates(),
         serve_calls: Some(ServeCalls { serve: Arc::new(althing_mcp::serve), entropy: random }),
+        level: machine_level(processes.clone()),
     };
     let compiler = compiler(at, entropy)?;
     let (soft, hard) = (althing_wasm::Soft::compiled_by(compiler.clone()), compiler);

@@ -124,7 +124,7 @@ pub struct TurnVerification {
 /// One check of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunCheck {
-    /// What was checked: `binding`, `input`, `output` or `admission`.
+    /// What was checked: `binding`, `input`, `output`, `decisions` (once for each thing that came of these) or `admission`.
     pub what: String,
     /// What came of it.
     pub verdict: CheckVerdict,

@@ -28,7 +28,8 @@ pub struct PendingEntry {
     /// Whose call or release it is, by id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Of a call `SERVER/TOOL`; of a step what its workflow asks; of a release its version.
+    /// Of a call `SERVER/TOOL`; of a step what its workflow asks, on one line, all of it visible, cut in its middle where it is long;
+    /// of a release its version.
     pub action: String,
     /// The arguments, or what else is agreed to: one on each line, nothing of it formatted by an agent.
     pub outline: Vec<String>,
@@ -197,9 +198,9 @@ pub struct StandingConsent {
     pub agent: String,
     /// `SERVER/TOOL`.
     pub action: String,
-    /// The arguments that must be these, one on each line, as `NAME = VALUE`.
+    /// The arguments that must be these, one on each line, as `NAME = VALUE`, both cut in their middle where they are long.
     pub fixed: Vec<String>,
-    /// The arguments that may be anything.
+    /// The arguments that may be anything, cut in the same way.
     pub free: Vec<String>,
     /// How far the data may go at most.
     pub label: DataReach,

@@ -200,6 +200,9 @@ pub struct RolloutShadow {
     pub bad: u64,
     /// How many it answered in another way than the stable version.
     pub differing: u64,
+    /// How many others it ended that count as nothing, since a call was denied to it there; since the rollout began or the node was
+    /// started.
+    pub denied: u64,
     /// Calls that the new version answered by itself, and that were counted.
     pub live_calls: u64,
     /// The bad ones of these.
@@ -279,6 +282,7 @@ mod tests {
                 calls: 60,
                 bad: 1,
                 differing: 2,
+                denied: 4,
                 live_calls: 3,
                 live_bad: 1,
                 alike: Some(0.5),
@@ -297,7 +301,7 @@ mod tests {
                 r#""steps":[5,100],"by":"call","calls":3,"callsMin":50,"oneIn":1.5,"limit":20.0,"#,
                 r#""signals":[{"what":"ended with an error","stableCalls":57,"stableBad":0,"newCalls":3,"newBad":1}],"#,
                 r#""leftOut":{"stableOfOwners":4,"stableOfConversations":3,"newOfOwners":2,"newOfConversations":1},"#,
-                r#""shadow":{"running":false,"calls":60,"bad":1,"differing":2,"liveCalls":3,"liveBad":1,"alike":0.5},"#,
+                r#""shadow":{"running":false,"calls":60,"bad":1,"differing":2,"denied":4,"liveCalls":3,"liveBad":1,"alike":0.5},"#,
                 r#""cases":{"stable":9,"stableWrong":0,"new":9,"newWrong":4},"#,
                 r#""effects":[{"tool":"mail/send","calls":2}],"#,
                 r#""wentBack":[{"digest":"0a","reason":"it crashed"}],"release":"urn:p:shop 1.1.0"}"#,

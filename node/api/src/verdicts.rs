@@ -30,7 +30,7 @@ pub struct AnswerRefusal {
     pub attempt: u64,
     /// When the turn ended, milliseconds since 1970.
     pub ended_ms: u64,
-    /// The gate: `schema`, `media`, `finished`, `SERVER/TOOL`, `agents/NAME`.
+    /// The gate: `schema`, `media`, `finished`, `grounding`, `SERVER/TOOL`, `agents/NAME`.
     pub gate: String,
     /// Where in the answer; empty for the whole.
     pub place: String,

@@ -7,7 +7,8 @@ use althing_execution::agents::WorkOffer;
 use althing_failure::{Kind, Remedy};
 use althing_protocol::{AgentId, Attributes, CallerId, PublicKey};
 use althing_session::{
-    DraftWords, HANDOFF_EXTENSION, HandoffCall, HandoffError, HandoffFile, HandoffProgress, HandoffState, HandoffWay,
+    DraftWords, HANDOFF_EXTENSION, HandoffCall, HandoffError, HandoffFile, HandoffGiver, HandoffProgress, HandoffState,
+    HandoffWay,
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -115,18 +116,23 @@ impl Calls {
             let (found, wanted) = (found.to_string(), to.to_string());
             return Err(HandoffError::Document { member: "recipient", found, wanted }.into());
         }
-        give(self, task, file).await
+        give(self, task, file, HandoffGiver::Owner).await
     }
 }
 
 /// Gives work away, if that is decided.
-async fn give(calls: &Calls, task: &str, file: HandoffFile) -> Result<HandoffProgress, HandoffOrderError> {
+async fn give(
+    calls: &Calls,
+    task: &str,
+    file: HandoffFile,
+    by: HandoffGiver,
+) -> Result<HandoffProgress, HandoffOrderError> {
     let handoff = &file.handoff;
     // What the document says of its sender and its label is checked against the task before anything is sent.
     let asked = OutgoingRequest::HandOver { from: &handoff.sender.agent, to: &handoff.recipient, label: handoff.label };
     let judgement = calls.hosting().decide().decide(&asked);
     judgement.decision().await.allowed().map_err(HandoffOrderError::Recipient)?;
-    Ok(calls.hosting().handoffs().give(task, file).await?)
+    Ok(calls.hosting().handoffs().give(task, file, by).await?)
 }
 
 /// Offers work for an agent of this node; gives what the agent is told, which has the work still.
@@ -183,7 +189,7 @@ async fn give_work(calls: &Calls, offer: &WorkOffer) -> Result<HandoffProgress, 
     let to = recipient(calls, &Asker::Agent, &offer.to).await?;
     let words = DraftWords { remaining: offer.remaining.clone(), checklist: offer.checklist.clone() };
     let file = calls.hosting().handoffs().draft(&offer.task, &to, &words).await?;
-    give(calls, &offer.task, file).await
+    give(calls, &offer.task, file, HandoffGiver::Agent).await
 }
 
 /// The agent that is to have work. If the owner asks, it may be a stranger's, by its id.

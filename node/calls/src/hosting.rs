@@ -141,6 +141,18 @@ impl Hosting {
         self.tasks().cancel_agent(agent);
     }
 
+    /// Cancels what is under way of an agent of which no version is hosted here any more, by its name: also work that a version gave
+    /// away which did not run here.
+    pub fn end_work(&self, agent: &str) {
+        self.tasks().cancel_all(agent);
+    }
+
+    /// Whether a version of an agent has work here that is not over: a turn that runs, work that it gave away, or a turn that is to
+    /// go on, such as when somebody has answered.
+    pub async fn has_work(&self, agent: &AgentRef) -> bool {
+        self.tasks().has_work(agent).await
+    }
+
     /// Is the agent hosted here?
     #[must_use]
     pub fn hosts(&self, agent: &AgentId) -> bool {
@@ -314,9 +326,8 @@ impl Hosting {
         metadata: &CallMetadata,
     ) -> Result<(HostedAgent, Option<Consent>), OperationError> {
         let lease = metadata.rights.lease.as_ref();
-        let Some(version) = self.choice().for_message(&stable, scope, &mut request.message, lease).await else {
-            return Ok((stable, None));
-        };
+        let version = self.choice().for_message(&stable, scope, &mut request.message, lease).await?;
+        let Some(version) = version else { return Ok((stable, None)) };
         let consent = match version.callers == stable.callers {
             true => None,
             false => {

@@ -35,6 +35,10 @@ pub trait Versions: Send + Sync + 'static {
 
     /// Whether a version may go on with tasks that it had: not if it went back.
     fn may_answer(&self, agent: &AgentRef) -> bool;
+
+    /// The versions of an agent that may answer, and have not run since this node started: for as long as that takes them at most,
+    /// afterwards none. Asked of a message whose version is not here.
+    fn starting(&self, agent: &AgentId) -> Vec<Arc<str>>;
 }
 
 /// The id of the conversation that a message begins which names none: the same one when it is sent again.

@@ -112,6 +112,7 @@ impl AgentVersions {
     pub async fn stop_all(&self, name: &str) {
         let versions = self.host.versions(name);
         versions.iter().for_each(|agent| self.hosting.remove(agent));
+        self.hosting.end_work(name);
         for agent in &versions {
             self.stop(agent).await;
         }

@@ -5,7 +5,7 @@ use althing_governance::machine::node_profile::{APPROVER_ROLE, Demand, ProfileFa
 use althing_governance::machine::profile::Statements;
 use althing_governance::{Governance, NodeProfile};
 use althing_store::Store;
-use althing_td::AgentFile;
+use althing_td::{AgentFile, RuntimeSpec};
 
 use crate::config::GovernanceTerms;
 use crate::error::NodeError;
@@ -46,7 +46,8 @@ fn ungated_agent(profile: NodeProfile, host: &Host, file: &AgentFile) -> Option<
     let ([node_effects, file_effects], [node_terms, file_terms]) = (&said.effects, &said.terms);
     let of_file =
         Statements { effects: [node_effects, file_effects], terms: [node_terms, file_terms], here: &said.here };
-    let tool = ungated_tool(file.contract.as_ref()?, of_file)?;
+    let is_model = matches!(file.runtime, RuntimeSpec::Model { .. });
+    let tool = ungated_tool(file.contract.as_ref()?, is_model, of_file)?;
     Some(UngatedAgent { agent: file.name.clone(), tool })
 }
 

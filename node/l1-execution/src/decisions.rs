@@ -14,12 +14,15 @@ use serde_json::Value;
 use crate::agent::AgentError;
 use crate::context::{self, CallContext};
 use crate::journal::JournalError;
-use crate::ruling::{Ask, Denied, GateVerdict, Permit};
+use crate::ruling::{Ask, Denied, GateVerdict, Permit, RulingAhead};
 use crate::statements::ModelClearance;
 use crate::steps::change;
 use crate::tool_call::{CallKind, Permission, ToolCall};
 use crate::tool_error::{ToolError, failure};
 use crate::tools::ToolGate;
+
+/// What is on record of a call that was permitted and not made.
+const DECIDED_ANEW: &str = "what it was permitted by changed before it was made: it was decided anew";
 
 /// Why something is not done that the gate decides on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,10 +103,30 @@ impl Decisions {
         self.gate.settle(call, permit, outcome).await
     }
 
-    /// What the gate says of a call. Where somebody is asked first, the answer is waited for, unless the turn ends there.
-    pub async fn rule(&self, call: &ToolCall<'_>) -> GateVerdict {
+    /// Gives a permit back by which no call is made.
+    pub fn give_back(&self, permit: &Permit) {
+        if let Some(receipt) = &permit.receipt {
+            self.gate.take_back(receipt);
+        }
+    }
+
+    /// What the gate says of a call: what it said `ahead`, unless that was a permit which counts no more. Where somebody is asked
+    /// first, the answer is waited for, unless the turn ends there.
+    pub async fn rule(&self, call: &ToolCall<'_>, ahead: Option<RulingAhead>) -> GateVerdict {
+        let mut call = *call;
+        match ahead {
+            Some(RulingAhead { verdict: GateVerdict::Permit(permit), carries, level })
+                if level != call.level || !self.gate.is_current(&call, &permit) =>
+            {
+                self.give_up(&call, &permit).await;
+                // As it was decided, and is if its turn ends here and goes on later.
+                call.carries = carries;
+            }
+            Some(RulingAhead { verdict, .. }) => return verdict,
+            None => {}
+        }
         loop {
-            match self.gate.decide(call).await {
+            match self.gate.decide(&call).await {
                 GateVerdict::Ask(ask) if parks(&ask) => return GateVerdict::Ask(ask),
                 GateVerdict::Ask(ask) => ask.answered.await,
                 ruling @ (GateVerdict::Permit(_) | GateVerdict::Deny(_)) => return ruling,
@@ -111,13 +134,19 @@ impl Decisions {
         }
     }
 
-    /// The permit of a call on which that was ruled, or else what the gate says now.
-    pub async fn permit(&self, call: &ToolCall<'_>, ruling: Option<GateVerdict>) -> Result<Permit, GateRefusal> {
-        let ruling = match ruling {
-            Some(ruling) => ruling,
-            None => self.rule(call).await,
-        };
-        match ruling {
+    /// Makes no call by a permit that counts no more.
+    async fn give_up(&self, call: &ToolCall<'_>, permit: &Permit) {
+        self.give_back(permit);
+        // Of one that is journalled nothing is written yet; what the gate wrote of another one wants an end.
+        if !call.is_journalled {
+            let denied = ToolError::Denied(Denied { reason: DECIDED_ANEW.to_owned() });
+            drop(self.gate.settle(call, permit, Err(&denied)).await);
+        }
+    }
+
+    /// The permit of a call on which that was ruled ahead, or else what the gate says now.
+    pub async fn permit(&self, call: &ToolCall<'_>, ahead: Option<RulingAhead>) -> Result<Permit, GateRefusal> {
+        match self.rule(call, ahead).await {
             GateVerdict::Permit(permit) => Ok(permit),
             GateVerdict::Deny(denied) => Err(denied.into()),
             GateVerdict::Ask(ask) => Err(JournalError::Parked(ask.rest()).into()),
@@ -148,7 +177,7 @@ impl Decisions {
             return self.closed(&call, leased).await.map_err(|refusal| refusal.to_string())?;
         };
         check_lease()?;
-        let ruling: BoxFuture<'_, GateVerdict> = Box::pin(self.rule(&call));
+        let ruling: BoxFuture<'_, GateVerdict> = Box::pin(self.rule(&call, None));
         Box::pin(change::make(journal, &call, (&*self.gate, ruling), work)).await
     }
 

@@ -8,7 +8,7 @@ use althing_td::Effect;
 
 use crate::agent::{AgentError, Output, OutputGate, Turn};
 use crate::finding_counts::FindingCounts;
-use crate::memory::{GroundingGate, Memory, Rule};
+use crate::memory::Memory;
 use crate::run_notes::RunNotes;
 use crate::tools::Tools;
 use crate::verdicts::TurnVerdicts;
@@ -42,6 +42,8 @@ pub struct GatedTurn<'a> {
     pub run: &'a RunNotes,
     /// Whether it is a message to a hard real-time agent, which its next job answers.
     pub is_hard: bool,
+    /// Whether a model makes the answer, which says whether it was cut.
+    pub is_model: bool,
 }
 
 impl Tools {
@@ -104,17 +106,3 @@ async fn release(out: &Output, ended: Result<(), AgentError>) -> (Result<(), Age
 /// Makes the gates of a turn when it begins, in the order in which its outputs pass them. Without any, outputs are shown as they
 /// are emitted.
 pub type MakeOutputGates = Arc<dyn Fn(&GatedTurn<'_>) -> Vec<Box<dyn OutputGate>> + Send + Sync>;
-
-/// The gates that contracts ask for: grounding, where `memory.require_grounding` is set.
-#[must_use]
-pub fn contract_output_gates() -> MakeOutputGates {
-    Arc::new(|turn: &GatedTurn<'_>| grounding(turn).into_iter().collect())
-}
-
-fn grounding(turn: &GatedTurn<'_>) -> Option<Box<dyn OutputGate>> {
-    let is_wanted = turn.contract.memory.as_ref().is_some_and(|memory| memory.require_grounding);
-    let memory = turn.memory.filter(|_| is_wanted)?.clone();
-    let rule =
-        Rule { turn: turn.number, begun_ms: memory.now_ms(), notes: turn.notes, own_failures: turn.own_failures };
-    Some(Box::new(GroundingGate::new(memory, rule, turn.run.clone())))
-}

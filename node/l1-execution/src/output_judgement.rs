@@ -1,31 +1,43 @@
 //! What may be shown of outputs that are in the place of an agent's own, and of what it says when a task is cancelled: neither is
 //! made in a turn of it.
 
-use a2a::Message;
+use a2a::{Message, PartContent};
+use serde_json::Value;
 
 use crate::agent::{AgentError, Made, Output, Parameters, Turn};
 use crate::context::CALL_CONTEXT;
 use crate::host::Host;
 use crate::journal::TurnRights;
-use crate::memory::is_note;
 use crate::output_gates::{ANSWER_REFUSED, GatedTurn};
 use crate::running::AgentKey;
 
+/// The data that a node's own runtimes add to an answer.
+const NOTES: [&str; 2] = ["usage", "tools"];
+
 /// What may be shown of outputs that another agent made in the place of this one, to which the work of a turn was handed over:
-/// what the gates of this one's contract let pass; all of it where there are none.
+/// what the gates of this one's contract let pass; all of it where it runs and has none.
 ///
 /// # Errors
-/// See [`AgentError`]; nothing of it may be shown then.
+/// [`AgentError::Down`]: it does not run now, so that nobody knows what its contract lets pass. See [`AgentError`]; nothing of it
+/// may be shown then.
 pub async fn judge_outputs<'a>(
     host: &Host,
     agent: impl Into<AgentKey<'a>>,
     turn: Turn,
     made: Vec<Made>,
 ) -> Result<Vec<Made>, AgentError> {
-    let Some(agent) = host.find(agent.into()).filter(|agent| agent.is_judged()) else { return Ok(made) };
+    let key: AgentKey<'_> = agent.into();
+    // That it does not run says nothing of its gates: of what is shown now nothing can be taken back.
+    let agent = host.find(key).ok_or_else(|| AgentError::Down {
+        agent: key.name().to_owned(),
+        why: "what may be shown of work that it gave away is not known before it runs again".to_owned(),
+    })?;
+    if !agent.is_judged() {
+        return Ok(made);
+    }
     let (gates, findings) = {
         // Of another agent nothing is known but what it says.
-        let gated = GatedTurn { notes: false, own_failures: true, ..agent.gated(&turn) };
+        let gated = GatedTurn { notes: false, own_failures: true, is_model: false, ..agent.gated(&turn) };
         ((host.ports.output_gates)(&gated), gated.findings.clone())
     };
     let rights = TurnRights { journal: None, ..turn.parameters.rights.clone() };
@@ -63,6 +75,12 @@ fn without_notes(made: Made) -> Made {
         }
         made => made,
     }
+}
+
+/// Whether a part is what a node's own runtimes add to an answer.
+fn is_note(content: &PartContent) -> bool {
+    matches!(content, PartContent::Data(Value::Object(data))
+        if !data.is_empty() && data.keys().all(|key| NOTES.contains(&key.as_str())))
 }
 
 /// Tells an agent that a task is cancelled which waits for its next message; gives the agent's message, if any. What has to

@@ -18,8 +18,8 @@ use crate::kernel::Kernel;
 use crate::memory::Memories;
 use crate::mesh::{self, MeshServer};
 use crate::note_server::{self, NoteServer, SaveKind};
-use crate::output_gates::{MakeOutputGates, contract_output_gates};
-use crate::process::{ProgramCalls, ServeCalls};
+use crate::output_gates::MakeOutputGates;
+use crate::process::{FindLevel, ProgramCalls, ServeCalls};
 use crate::profiles::Profiles;
 use crate::secrets::{SecretLookup, ServerSecrets};
 use crate::start_error::StartError;
@@ -129,10 +129,12 @@ pub struct Ports {
     pub output_gates: MakeOutputGates,
     /// Serves system calls to programs.
     pub serve_calls: Option<ServeCalls>,
+    /// Finds out how strongly the machine encloses programs; asked when an agent starts to whose tools that matters.
+    pub level: FindLevel,
 }
 
 impl Ports {
-    /// No owner, no secrets, no tool servers, no memory; the gates are those of the contract.
+    /// No owner, no secrets, no tool servers, no memory, no gates of outputs; the gate of system calls is that of the contract.
     #[must_use]
     pub fn none() -> Ports {
         Ports {
@@ -148,8 +150,9 @@ impl Ports {
             groups: None,
             gate: contract_gates(),
             grants: all_grants(),
-            output_gates: contract_output_gates(),
+            output_gates: Arc::new(|_| Vec::new()),
             serve_calls: None,
+            level: Arc::new(|| None),
         }
     }
 
@@ -170,7 +173,7 @@ impl Ports {
     /// What is said of the tools of an agent.
     #[must_use]
     pub fn statements(&self, file: &AgentFile) -> ToolStatements {
-        ToolStatements::of(file, &self.effects, &self.profiles)
+        ToolStatements::of(file, (&self.effects, &self.profiles), &*self.level)
     }
 
     /// The tools of these servers, behind the gate of an agent.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use althing_keeper::Level;
+use althing_protocol::Label;
 use althing_store::Batch;
 use futures::future::BoxFuture;
 
@@ -24,6 +26,17 @@ pub enum GateVerdict {
     Ask(Ask),
 }
 
+/// What the gate said of a call while others were to be made before it.
+#[derive(Debug)]
+pub(crate) struct RulingAhead {
+    /// Which counts as long as the gate would go by the same.
+    pub verdict: GateVerdict,
+    /// What the call could carry out then. Whoever wanted it wrote it by then, so that what the others brought is not in it.
+    pub carries: Option<Label>,
+    /// How strongly the program of its tool was known to be enclosed then: one that was not started yet may turn out to be less so.
+    pub level: Option<Level>,
+}
+
 /// The right to make one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permit {
@@ -33,6 +46,8 @@ pub struct Permit {
     pub rows: Batch,
     /// What the gate gets back with the outcome; none of a call that was permitted before its node ended.
     pub receipt: Option<[u8; 16]>,
+    /// Which revision of its rules the gate went by, where it counts these; nobody else reads it.
+    pub revision: u64,
 }
 
 /// Somebody is asked about a call.

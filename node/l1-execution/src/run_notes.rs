@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use althing_protocol::audit::{AuditVerdict, AuditWord};
 use althing_protocol::limits::AUDIT_VERDICTS_MAX;
+use serde_json::Value;
 
 use crate::admission::AdmissionProof;
+use crate::definition::hash;
 
 /// Calls of tools that are noted of one turn; those beyond are counted.
 pub const CALLS_MAX: usize = 64;
@@ -49,6 +51,8 @@ pub struct TurnFacts {
     pub verdicts: BTreeSet<AuditVerdict>,
     /// What agents said that judge its answers, in their order.
     pub judgements: Vec<Judgement>,
+    /// The gate that could not judge its last answer, where that is held back for this.
+    pub unjudged: Option<String>,
 }
 
 /// The word of an agent that judges an answer.
@@ -77,6 +81,12 @@ pub struct CallFacts {
     pub breaks_schema: bool,
     /// The agent that was called, and its task, where the tool is another agent.
     pub callee: Option<(String, String)>,
+}
+
+/// The hash of a call's arguments, as its record has it: SHA-256 of canonical JSON (RFC 8785), hexadecimal.
+#[must_use]
+pub fn arguments_hash(arguments: &Value) -> String {
+    hash(arguments)
 }
 
 impl RunNotes {
@@ -116,6 +126,11 @@ impl RunNotes {
         if facts.judgements.len() < JUDGEMENTS_MAX {
             facts.judgements.push(Judgement { judge: cut(judge), passed });
         }
+    }
+
+    /// Notes the gate that could not judge the last answer; none where all that were asked could.
+    pub fn set_unjudged(&self, gate: Option<&str>) {
+        self.lock().unjudged = gate.map(cut);
     }
 
     /// What gates said by now, ascending.

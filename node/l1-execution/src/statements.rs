@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use althing_fetch::Url;
+use althing_keeper::Level;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{Digest, digest};
 use althing_td::{AgentFile, Demand, Effect, ModelEndpoint, ToolServerSpec, ToolTerms};
@@ -17,7 +18,8 @@ pub struct ToolStatements {
     pub terms: [BTreeMap<String, ToolTerms>; 2],
     /// The digest of the address or the program of each server, by its name in the agent's file.
     pub servers: BTreeMap<String, Digest>,
-    /// The servers of this machine, as far as the file says it: contained programs that reach no host, and addresses of loopback.
+    /// The servers of this machine, as far as that is known before they run: programs that reach no host and whose network is bounded,
+    /// and addresses of loopback.
     pub here: BTreeSet<String>,
     /// How far the model is cleared that makes the embeddings of the agent's memory; none of the built-in one, which asks nobody.
     pub embeddings: Option<ModelClearance>,
@@ -40,27 +42,31 @@ impl ModelClearance {
 }
 
 impl ToolStatements {
-    /// What the node says, and what the file of an agent does.
+    /// What the node says, and what the file of an agent does. `level` is asked how strongly the machine encloses programs, where that
+    /// matters; none where nobody knows it.
     pub(crate) fn of(
         file: &AgentFile,
-        effects: &BTreeMap<String, Effect>,
-        terms: &BTreeMap<String, ToolTerms>,
+        (effects, terms): (&BTreeMap<String, Effect>, &BTreeMap<String, ToolTerms>),
+        level: &dyn Fn() -> Option<Level>,
     ) -> ToolStatements {
         let place = |spec: &ToolServerSpec| digest(&serde_json::to_vec(spec).unwrap_or_default());
         ToolStatements {
             effects: [effects.clone(), file.effects.clone()],
             terms: [terms.clone(), file.profiles.clone()],
             servers: file.tools.iter().map(|(name, spec)| (name.clone(), place(spec))).collect(),
-            here: file.tools.iter().filter(|(_, spec)| is_here(spec)).map(|(name, _)| name.clone()).collect(),
+            here: file.tools.iter().filter(|(_, spec)| is_here(spec, level)).map(|(name, _)| name.clone()).collect(),
             embeddings: file.embeddings.as_ref().map(ModelClearance::of),
         }
     }
 }
 
-/// Whether what a server is given stays on this machine, unless somebody knows better.
-fn is_here(spec: &ToolServerSpec) -> bool {
+/// Whether what a server is given stays on this machine, which encloses programs so, unless somebody knows better.
+fn is_here(spec: &ToolServerSpec, level: &dyn Fn() -> Option<Level>) -> bool {
     match spec {
-        ToolServerSpec::Command { sandbox, .. } => sandbox.demand != Demand::None && sandbox.egress.is_empty(),
+        // All that is weaker leaves a part of the network open.
+        ToolServerSpec::Command { sandbox, .. } => {
+            sandbox.demand != Demand::None && sandbox.egress.is_empty() && level() == Some(Level::Namespaces)
+        }
         ToolServerSpec::Url { url, .. } => Url::parse(url).is_ok_and(|url| {
             let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
             host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -77,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_here_that_is_contained_and_reaches_no_host_or_is_on_loopback() {
+    fn a_server_is_here_that_namespaces_enclose_and_that_reaches_no_host_or_that_is_on_loopback() {
         let url = |url: &str| json!({ "url": url });
         let command = |sandbox: serde_json::Value| json!({ "command": ["tool"], "sandbox": sandbox });
         let tools = json!({
@@ -99,8 +105,14 @@ mod tests {
             "contract": { "class": { "latency": "srt" } },
         });
         let file = AgentFile::parse(&file.to_string()).expect("an agent file");
-        let here = ToolStatements::of(&file, &BTreeMap::new(), &BTreeMap::new()).here;
-        assert_eq!(here.iter().map(String::as_str).collect::<Vec<_>>(), ["four", "name", "plain", "six"]);
+        let here = |level: Option<Level>| {
+            let said = ToolStatements::of(&file, (&BTreeMap::new(), &BTreeMap::new()), &|| level);
+            said.here.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(here(Some(Level::Namespaces)), ["four", "name", "plain", "six"]);
+        for weaker in [Some(Level::Landlock), Some(Level::Account), Some(Level::None), None] {
+            assert_eq!(here(weaker), ["four", "name", "six"], "{weaker:?}: no program");
+        }
     }
 
     #[test]
@@ -120,7 +132,7 @@ mod tests {
                 "contract": contract,
             });
             let file = AgentFile::parse(&file.to_string()).expect("an agent file");
-            ToolStatements::of(&file, &BTreeMap::new(), &BTreeMap::new()).embeddings
+            ToolStatements::of(&file, (&BTreeMap::new(), &BTreeMap::new()), &|| None).embeddings
         };
         assert_eq!(of(None), Some(ModelClearance { level: DataLabel::Internal, is_written: false }));
         let restricted = ModelClearance { level: DataLabel::Restricted, is_written: true };

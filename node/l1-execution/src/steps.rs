@@ -19,7 +19,7 @@ use crate::definition::hash;
 use crate::journal::{
     Checkpoint, Effect, Intent, Journal, JournalError, NextStep, Reading, Replay, Step, StepOutcome, TurnRights,
 };
-use crate::ruling::{GateVerdict, Permit, TurnRest};
+use crate::ruling::{GateVerdict, Permit, RulingAhead, TurnRest};
 use crate::tool_call::{Permission, ToolCall};
 use crate::tools::{CallRecord, ToolError, Tools};
 
@@ -54,21 +54,19 @@ pub(crate) fn current_callee() -> Option<String> {
 
 impl Tools {
     /// Answers a call from the journal of its turn, or makes it if the gate allows it: `ruling` is what the gate said of it
-    /// before, if it did. What the agent hears is in the journal before it hears it, also why there is no result.
+    /// ahead, if it did. What the agent hears is in the journal before it hears it, also why there is no result.
     pub(crate) async fn journalled(
         &self,
         journal: &dyn Journal,
         call: &ToolCall<'_>,
-        ruling: Option<GateVerdict>,
+        ruling: Option<RulingAhead>,
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
         let (name, arguments) = (call.tool, call.arguments);
         let served = self.servers().find(name);
         let callee = served.and_then(|(_, server, tool)| server.callee(tool));
-        let gate: BoxFuture<'_, GateVerdict> = match ruling {
-            Some(ruling) => Box::pin(std::future::ready(ruling)),
-            None => Box::pin(self.decisions().rule(call)),
-        };
+        // What was ruled ahead is looked at as late as that: other calls may have taken long since then.
+        let gate: BoxFuture<'_, GateVerdict> = Box::pin(self.decisions().rule(call, ruling));
         let effect = effect_now(self, name).await;
         let listing = Mutex::new(None);
         let meanwhile = match effect {

@@ -7,10 +7,7 @@ use althing_protocol::contract::covers;
 use althing_td::ToolTerms;
 
 use crate::binding::{OfferedModel, Unmet, Why, shown};
-use crate::{memory, note_server};
-
-/// Servers of the node itself whose tools neither leave it nor do anything outside: they have no tier.
-const WITHIN: [&str; 2] = [memory::SERVER, note_server::SERVER];
+use crate::own_tools::is_within;
 
 /// The tools that a contract allows up to its highest tier, and why the others among those listed are left out. `tier` is what the
 /// owner wrote of a tool, if anything.
@@ -96,8 +93,7 @@ pub(crate) fn of_model(written: Option<u8>) -> u8 {
 
 /// The tier that a tool has where its owner wrote that one, or none; none of what stays within the node.
 pub(crate) fn of(tool: &str, written: Option<u8>) -> Option<u8> {
-    let server = tool.split_once('/').map_or("", |(server, _)| server);
-    (!WITHIN.contains(&server)).then(|| written.unwrap_or(ToolTerms::TIER_MAX))
+    (!is_within(tool)).then(|| written.unwrap_or(ToolTerms::TIER_MAX))
 }
 
 /// Why a tool of that tier is above the highest that is allowed; none where it is not.
@@ -180,5 +176,16 @@ mod tests {
         let own = contract(&["memory/*", "session/note", "shop/*", "agents/*"], Some(0));
         let all = listed(&["memory/recall"]);
         assert_eq!(within(&own, all.clone(), tier), Ok((all, Vec::new())));
+    }
+
+    #[test]
+    fn handing_work_over_has_a_tier_as_calling_the_other_agent_has() {
+        let all = listed(&["session/note", "session/handoff"]);
+        let (bound, others) = within(&contract(&["session/*"], Some(3)), all.clone(), tier).expect("notes are left");
+        assert_eq!(names(&bound), ["session/note"]);
+        assert_eq!(others.iter().map(|why| why.candidate.as_str()).collect::<Vec<_>>(), ["session/handoff"]);
+        assert!(within(&contract(&["session/handoff"], Some(3)), all.clone(), tier).is_err());
+        let written = |tool: &str| (tool == "session/handoff").then_some(3);
+        assert_eq!(within(&contract(&["session/*"], Some(3)), all.clone(), written), Ok((all, Vec::new())));
     }
 }

@@ -1,5 +1,6 @@
 //! What passes the gate of an agent, as the gate sees it.
 
+use althing_keeper::Level;
 use althing_protocol::contract::DataLabel;
 use althing_protocol::{AgentRef, Attributes, Label};
 use serde_json::Value;
@@ -45,6 +46,8 @@ pub struct ToolCall<'a> {
     pub asks_nobody: bool,
     /// How far the model is cleared that a request goes to; none of everything else.
     pub clearance: Option<ModelClearance>,
+    /// How strongly the program is enclosed that has the tool; none where it is no program, or did not run yet.
+    pub level: Option<Level>,
 }
 
 impl<'a> ToolCall<'a> {
@@ -73,6 +76,7 @@ impl<'a> ToolCall<'a> {
             is_journalled: false,
             asks_nobody: turn.rights.journal.as_ref().is_some_and(|journal| journal.asks_nobody()),
             clearance: None,
+            level: None,
         }
     }
 }

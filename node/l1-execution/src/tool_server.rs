@@ -1,5 +1,6 @@
 //! The port of a server of tools.
 
+use althing_keeper::Level;
 use althing_protocol::Label;
 use althing_td::Effect;
 use futures::future::BoxFuture;
@@ -101,6 +102,11 @@ pub trait ToolServer: Send + Sync + 'static {
 
     /// How its program is contained, if it is one that runs.
     fn containment(&self) -> Option<Containment> {
+        None
+    }
+
+    /// How strongly its program is enclosed, or was when it ran last, if it is one: asked before each call.
+    fn level(&self) -> Option<Level> {
         None
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 
+use althing_keeper::Level;
 use serde_json::Value;
 
 use crate::agent::AgentState;
@@ -34,6 +35,11 @@ impl ToolServers {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// How strongly the program is enclosed that has a tool, where it is one that ran.
+    pub fn level(&self, tool: &str) -> Option<Level> {
+        self.find(tool).and_then(|(_, server, _)| server.level())
     }
 
     /// Bytes of a tool's arguments, where its server says how many.

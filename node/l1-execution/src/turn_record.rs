@@ -1,7 +1,7 @@
 //! What is recorded of turns that ended.
 
 use althing_protocol::audit::{AuditOutcome, AuditVerdict};
-use althing_protocol::{AgentRef, Label};
+use althing_protocol::{AgentId, AgentRef, Label};
 use althing_store::Batch;
 use serde_json::Value;
 
@@ -61,6 +61,31 @@ pub struct ToldCall<'a> {
     pub by: &'a str,
 }
 
+/// Work that an agent gave to another one by a call of which it hears no more: it is stopped before that ends.
+#[derive(Debug, Clone, Copy)]
+pub struct GivenWork<'a> {
+    /// The agent that had the work, in the version of its task.
+    pub agent: &'a AgentRef,
+    /// The one whose work it is.
+    pub task: &'a str,
+    /// The id of the handoff.
+    pub handoff: &'a str,
+    /// Who has the work now.
+    pub recipient: &'a AgentId,
+    /// The task that it becomes there.
+    pub becomes: &'a str,
+    /// The label of the work, if anything was said of that.
+    pub label: Option<Label>,
+    /// On whose behalf the task's turn ran, the origin first; empty where none ran any more.
+    pub principals: &'a [String],
+    /// The digest of the agent's contract, hexadecimal; empty where it is not known.
+    pub contract: &'a str,
+    /// The hash of the manifest that the agent is bound to, hexadecimal; empty where it is not known.
+    pub binding: &'a str,
+    /// Whether it was given away, or stays after all.
+    pub outcome: AuditOutcome,
+}
+
 /// Records turns.
 pub trait TurnRecorder: Send + Sync + 'static {
     /// Rows for the batch in which the end of a turn is written; none where the turn is on record already and no gate said anything,
@@ -69,4 +94,7 @@ pub trait TurnRecorder: Send + Sync + 'static {
 
     /// Rows for the batch in which what somebody says of a call is written.
     fn told(&self, call: &ToldCall<'_>) -> Batch;
+
+    /// Rows for the batch in which it is written that work is given away, or that it stays.
+    fn given(&self, work: &GivenWork<'_>) -> Batch;
 }

@@ -36,9 +36,9 @@ pub use push::{Notification, PUSH_CONFIGS, PUSH_OUTBOX, PostError, Postman};
 pub use remote::{Follower, REMOTE_TASKS, Remote, STALE, TaskHome};
 pub use tasks::{
     ANSWERS, AgentFigures, CallDoubt, CountOutcomes, DURATION_BOUNDS_S, DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN,
-    HANDOFFS_OUT, HandoffCall, HandoffError, HandoffProgress, HandoffService, HandoffState, HandoffWay, HandoverError,
-    HostedAgent, REHEARSAL_MAX, Recheck, Rehearsal, RehearsalError, Resolution, ResolutionError, RestartRefusal,
-    Script, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES, TASKS, TaskRefusal, TaskRuns,
-    TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCopy, TurnCourse, TurnEnd, TurnOutcome,
-    TurnSteps, TurnTimes, VerdictError, freeze, is_handoff, thaw,
+    HANDOFFS_OUT, HandoffCall, HandoffError, HandoffGiver, HandoffProgress, HandoffService, HandoffState, HandoffWay,
+    HandoverError, HostedAgent, REHEARSAL_MAX, Recheck, Rehearsal, RehearsalError, Resolution, ResolutionError,
+    RestartRefusal, Script, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES, TASKS,
+    TaskRefusal, TaskRuns, TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCopy, TurnCourse,
+    TurnEnd, TurnOutcome, TurnSteps, TurnTimes, VerdictError, freeze, is_handoff, thaw,
 };

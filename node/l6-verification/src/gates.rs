@@ -2,6 +2,7 @@
 
 mod event;
 mod findings;
+mod grounding;
 mod known;
 mod shown;
 mod watch;
@@ -14,7 +15,7 @@ use althing_execution::agent::{Hold, Made, OutputGate, Repair};
 use althing_execution::run_notes::RunNotes;
 use althing_execution::tools::Tools;
 use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts};
-use althing_execution::{AgentError, GatedTurn, MakeOutputGates, contract_output_gates};
+use althing_execution::{AgentError, GatedTurn, MakeOutputGates};
 use althing_protocol::AgentRef;
 use althing_protocol::audit::AuditWord;
 use althing_protocol::contract::{AnswerSchema, Check, Delivery, Observability, Verify};
@@ -29,6 +30,7 @@ use crate::machine::rules::{Rules, admits, is_judged};
 use crate::machine::words;
 
 use findings::Findings;
+use grounding::{GroundingGate, Grounds};
 use known::{AnswerBook, SchemaRead};
 use watch::Watch;
 
@@ -39,20 +41,20 @@ const EARLY_BYTES_MAX: usize = 2 << 20;
 /// Characters of a refused answer that its agent is shown.
 const QUOTED_CHARS_MAX: usize = 4_000;
 
-/// The gates that contracts ask for: those of `verify`, then grounding. Without `verify` it is only looked at what failed in
-/// silence.
+/// The gates that contracts ask for, `verify` and grounding, as one. Without any it is only looked at what failed in silence.
 #[must_use]
 pub fn output_gates() -> MakeOutputGates {
-    let (known, grounding) = (Arc::<AnswerBook>::default(), contract_output_gates());
+    let known = Arc::<AnswerBook>::default();
     Arc::new(move |turn: &GatedTurn<'_>| {
         let verify = &turn.contract.verify;
-        let (judges, admits) = (verify.judges_answers(), verify.schema.input.is_some());
-        // What grounding adds to an answer is not the agent's, so that it is added to what is judged already.
-        let ours = (judges || admits).then(|| -> Box<dyn OutputGate> { Box::new(ContractGate::of(turn, &known)) });
+        let grounding = GroundingGate::of(turn);
+        let judges = verify.judges_answers(turn.is_model) || grounding.is_some();
+        let ours = (judges || verify.schema.input.is_some())
+            .then(|| -> Box<dyn OutputGate> { Box::new(ContractGate::of(turn, grounding, &known)) });
         // A control loop answers with its outputs, or fails.
         let watch = (!judges && !turn.is_hard)
             .then(|| -> Box<dyn OutputGate> { Box::new(Watch::new(Findings::of(turn, &known), turn.notes)) });
-        ours.into_iter().chain(watch).chain(grounding(turn)).collect()
+        ours.into_iter().chain(watch).collect()
     })
 }
 
@@ -62,10 +64,13 @@ struct ContractGate {
     verify: Verify,
     input: Option<SchemaRead>,
     output: Option<SchemaRead>,
+    grounding: Option<GroundingGate>,
     tools: Arc<Tools>,
     /// What failed in silence.
     findings: Findings,
-    /// Whether nothing is shown but what is judged: with a schema, or with checks, which read the answer.
+    /// Whether answers are judged, and not messages alone.
+    judges: bool,
+    /// Whether nothing is shown but what is judged: with a schema, with checks, or with grounding, which read the answer.
     is_strict: bool,
     notes: bool,
     own_failures: bool,
@@ -92,15 +97,19 @@ struct State {
 }
 
 impl ContractGate {
-    fn of(turn: &GatedTurn<'_>, known: &Arc<AnswerBook>) -> ContractGate {
-        let (verify, now) = (turn.contract.verify.clone(), Instant::now());
+    fn of(turn: &GatedTurn<'_>, grounding: Option<GroundingGate>, known: &Arc<AnswerBook>) -> ContractGate {
+        let (mut verify, now) = (turn.contract.verify.clone(), Instant::now());
+        // Nobody else says whether an answer was cut: a gate that let all pass would be told as one that judged.
+        verify.finished &= turn.is_model;
         let read = |schema: &serde_json::Value, place| known.schema(turn.agent, place, schema);
         ContractGate {
             agent: turn.agent.clone(),
             input: verify.schema.input.as_ref().map(|schema| read(schema, "input")),
             output: verify.schema.output.as_ref().map(|schema| read(schema, "output")),
-            is_strict: verify.schema.output.is_some() || verify.of_answers().next().is_some(),
+            judges: verify.judges_answers(turn.is_model) || grounding.is_some(),
+            is_strict: verify.schema.output.is_some() || verify.of_answers().next().is_some() || grounding.is_some(),
             verify,
+            grounding,
             tools: turn.tools.clone(),
             findings: Findings::of(turn, known),
             notes: turn.notes,
@@ -125,7 +134,12 @@ impl ContractGate {
         self.state.lock().expect("no holder of the gate's state panics")
     }
 
-    /// What may be shown of an output: with a schema or checks nothing that these do not judge.
+    /// Whether answers are shown while they are made: none is that must cite.
+    fn is_early(&self) -> bool {
+        self.verify.deliver == Delivery::Early && self.grounding.is_none()
+    }
+
+    /// What may be shown of an output: where the answer is read nothing that is not judged.
     fn shown(&self, made: Made) -> Made {
         if !self.is_strict {
             return made;
@@ -156,13 +170,15 @@ impl ContractGate {
     }
 
     /// What all gates say: judges only where rules and tools let it pass, as they cost the most and count the least.
-    async fn verdict(&self, answer: &Answer) -> Verdict {
+    async fn verdict(&self, answer: &Answer, grounded: Option<Opinion>) -> Verdict {
         let schema = match self.output.as_ref().map(schema_of).transpose() {
             Ok(schema) => schema,
             Err(fault) => return self.heard(&[fault]),
         };
         let rules = Rules { schema, media: &self.verify.media, finished: self.verify.finished };
-        let by_rules = self.heard(&rules.opinions(answer));
+        let mut opinions = rules.opinions(answer);
+        opinions.extend(grounded);
+        let by_rules = self.heard(&opinions);
         if by_rules != Verdict::Pass || !is_judged(answer) || self.verify.of_answers().next().is_none() {
             return by_rules;
         }
@@ -219,22 +235,27 @@ impl ContractGate {
 
     /// Judges what was held back, or shown already, and gives what may be shown now.
     async fn judge(&self, held: Vec<Made>) -> Result<Vec<Made>, AgentError> {
-        let is_early = self.verify.deliver == Delivery::Early;
+        let is_early = self.is_early();
         let (early, early_bytes) = {
             let mut state = self.state();
             (std::mem::take(&mut state.early), std::mem::take(&mut state.early_bytes))
         };
-        if !self.verify.judges_answers() {
+        if !self.judges {
             return Ok(held);
         }
         let answer = if is_early { Answer::of(&early, self.notes) } else { Answer::of(&held, self.notes) };
+        let Grounds { opinion: grounded, citations } = match &self.grounding {
+            Some(grounding) if is_judged(&answer) => grounding.judge(&answer).await,
+            _ => Grounds::default(),
+        };
         let verdict = match early_bytes > EARLY_BYTES_MAX {
-            true => self.heard(&[fault("deliver", &format!("more than {EARLY_BYTES_MAX} bytes were shown before"))]),
-            false => self.verdict(&answer).await,
+            true => self.heard(&[too_long()]),
+            false => self.verdict(&answer, grounded).await,
         };
         if is_judged(&answer) {
             event::tell(&verdict, self.observability);
         }
+        self.run.set_unjudged(verdict.unjudged());
         match verdict {
             Verdict::Refusal(refusal) => Err(self.refused(&refusal, &answer)),
             Verdict::Pass if answer.ending == AnswerEnd::Failure => {
@@ -244,7 +265,8 @@ impl ContractGate {
             Verdict::Pass => {
                 let message = self.state().message.clone();
                 self.findings.report(&message, &answer);
-                Ok(held)
+                // They are not the agent's, so that no gate judges them.
+                Ok(shown::before_end(held, citations))
             }
         }
     }
@@ -266,6 +288,11 @@ impl ContractGate {
         }
         AgentError::GateRefused(refusal.to_string())
     }
+}
+
+/// It is the answer that is too long to be judged, and no gate that fails.
+fn too_long() -> Opinion {
+    Opinion::of_rule("deliver", Some(Word::refusal(format!("more than {EARLY_BYTES_MAX} bytes were shown before"))))
 }
 
 /// A gate that could not judge.
@@ -294,10 +321,10 @@ impl OutputGate for ContractGate {
     }
 
     fn hold(&self, made: Made) -> Hold {
-        if !self.verify.judges_answers() {
+        if !self.judges {
             return Hold::Pass(made);
         }
-        let is_early = self.verify.deliver == Delivery::Early;
+        let is_early = self.is_early();
         match self.shown(made) {
             made @ (Made::Remember(_) | Made::Begun { .. }) => Hold::Pass(made),
             // A progress message could be a part of an answer.
@@ -341,7 +368,7 @@ impl OutputGate for ContractGate {
             left: self.within.map(|within| within.saturating_sub(now - self.begun)),
             took: now - state.asked,
         };
-        if self.verify.deliver == Delivery::Early || !repairs.has_more() {
+        if self.is_early() || !repairs.has_more() {
             return None;
         }
         state.repairs += 1;

@@ -1,8 +1,9 @@
 //! L6: whether what an agent answers is right, and whether a version of it is worse than the one before.
 //!
-//! **Inputs**: what agents emit in their turns, contracts with their gates, the words of checks; files of cases, journals of turns
-//! that are over; what came of calls, the time, seeds. **Outputs**: what may be shown, refusals with gate, place and reason,
-//! findings; verdicts with the figures behind them, reports, answers from tapes; which version answers a call, rows for the store.
+//! **Inputs**: what agents emit in their turns, contracts with their gates, the words of checks, passages that answers cite; files
+//! of cases, journals of turns that are over; what came of calls, the time, seeds. **Outputs**: what may be shown, refusals with
+//! gate, place and reason, findings; verdicts with the figures behind them, reports, answers from tapes; which version answers a
+//! call, rows for the store.
 //!
 //! **Invariants**: what a gate of a contract refuses is shown to nobody; a gate that fails or is late refuses; no judge lets pass
 //! what a rule refuses; chance alone makes no verdict more often than stated, however often one looks; what cannot be judged is

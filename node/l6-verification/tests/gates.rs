@@ -1,5 +1,7 @@
 //! What callers see of turns whose contracts have gates.
 
+#[path = "gates/grounding.rs"]
+mod grounding;
 #[path = "gates/malformed.rs"]
 mod malformed;
 #[path = "gates/unjudged.rs"]
@@ -331,6 +333,29 @@ async fn of_a_turn_whose_task_is_not_kept_nothing_is_counted() {
     }
 }
 
+/// Nobody says of a program whether it was cut.
+#[tokio::test]
+async fn where_no_model_answers_that_an_answer_is_finished_is_no_gate_and_no_verdict() {
+    let progress = Made::Status(TaskState::Working, Some(Message::new(Role::Agent, vec![Part::text("soon")])));
+    let seen = seen(json!({ "finished": true }), vec![vec![progress.clone(), text("three")]]).await;
+    assert_eq!((seen.ended.clone(), seen.made.clone()), (Ok(()), vec![progress, text("three")]));
+    assert!(verdicts(&seen).is_empty(), "no gate judged it: {:?}", verdicts(&seen));
+    let verify = json!({ "finished": true, "media": ["text/*"] });
+    let beside = seen_by(Ports::none(), verify, "how much?", vec![vec![text("three")]]).await;
+    assert_eq!(verdicts(&beside), [("media".to_owned(), "passed")]);
+}
+
+/// An answer that is judged later than it is shown can be longer than what is kept for that, which is its own doing.
+#[tokio::test]
+async fn what_is_too_long_to_be_judged_is_refused_and_no_gate_failed() {
+    let mut verify = schema();
+    verify["deliver"] = json!("early");
+    let long = "3".repeat(3 << 20);
+    let seen = seen(verify, vec![vec![text(&long), Made::Status(TaskState::Completed, None)]]).await;
+    assert!(why(&seen).starts_with("GATE_REFUSED: the gate `deliver`"), "{}", why(&seen));
+    assert_eq!(seen.run.facts().unjudged, None);
+}
+
 #[tokio::test]
 async fn a_judge_adds_refusals_and_takes_none_back() {
     let mut verify = schema();
@@ -353,12 +378,13 @@ async fn a_judge_adds_refusals_and_takes_none_back() {
     let (seen, _) = judged("{\"passed\": false, \"reason\": \"3 is too much\"}", good()).await;
     assert!(why(&seen).contains("agents/judge") && !why(&seen).contains("too much"), "{:?}", seen.ended);
     assert!(seen.made.is_empty());
-    assert_eq!(judgements(&seen), [Some(false)]);
+    assert_eq!((judgements(&seen), seen.run.facts().unjudged), (vec![Some(false)], None));
 
     let (seen, _) = judged("It looks good.", good()).await;
     assert!(why(&seen).contains("agents/judge"), "no verdict is none: {:?}", seen.ended);
     assert_eq!(verdicts(&seen), [said("agents/judge", "refused"), said("schema", "passed")]);
     assert_eq!(judgements(&seen), [None]);
+    assert_eq!(seen.run.facts().unjudged.as_deref(), Some("agents/judge"), "that says nothing of the answer");
 
     let (seen, asked) = judged("{\"passed\": true}", vec![vec![text("pass me")]]).await;
     assert!(why(&seen).contains("`schema`") && asked.is_empty(), "{:?} {asked:?}", seen.ended);

@@ -16,7 +16,7 @@ use crate::leaves::{self, RefusedAct};
 use crate::machine::arguments::canonical;
 use crate::machine::rules::{Rule, Statement};
 use crate::policies::{PolicyRequest, deciding};
-use crate::refusals::RefusalEntry;
+use crate::refusals::{Refusal, RefusalEntry, RefusalKind};
 
 /// What the owner's policies do not permit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,11 +48,14 @@ impl PolicyRefusal {
 /// # Errors
 /// [`PolicyRefusal`], also where policies ask, or cannot decide.
 pub async fn admit(governance: &Governance, act: &Act<'_>) -> Result<(), PolicyRefusal> {
-    let Ruling { outcome, entry } = Desk::of(governance).rule(act);
-    if let Some(entry) = entry
-        && let Err(error) = governance.write(entry, Durability::Buffered).await
+    let Ruling { outcome, denial } = Desk::of(governance).rule(act);
+    if let Some(Denial { rows, refusal }) = denial
+        && let Err(error) = governance.write(rows, Durability::Buffered).await
     {
         tracing::error!(%error, "a denial has no entry in the audit log");
+        if let Some((refusal, entry)) = refusal {
+            governance.policies().refusals.forget(refusal, entry);
+        }
     }
     outcome
 }
@@ -63,22 +66,28 @@ pub async fn admit(governance: &Governance, act: &Act<'_>) -> Result<(), PolicyR
 /// As [`admit`].
 pub fn admit_now(governance: &Governance, act: &Act<'_>) -> Result<(), PolicyRefusal> {
     let desk = Desk::of(governance);
-    let Ruling { outcome, entry } = desk.rule(act);
-    if let Some(entry) = entry {
-        desk.policies.refusals.keep(entry);
+    let Ruling { outcome, denial } = desk.rule(act);
+    if let Some(Denial { rows, .. }) = denial {
+        desk.policies.refusals.keep(rows);
     }
     outcome
 }
 
 struct Ruling {
     outcome: Result<(), PolicyRefusal>,
-    /// The rows of a denial.
-    entry: Option<Batch>,
+    denial: Option<Denial>,
+}
+
+/// What is to be written of a denial.
+struct Denial {
+    rows: Batch,
+    /// As what it is known from now on, with what these rows tell of it; nothing of what has an entry each time.
+    refusal: Option<(Refusal, RefusalEntry)>,
 }
 
 impl Desk<'_> {
     fn rule(&self, act: &Act<'_>) -> Ruling {
-        let permitted = Ruling { outcome: Ok(()), entry: None };
+        let permitted = Ruling { outcome: Ok(()), denial: None };
         if !self.policies.is_loaded() {
             if let Act::BindModel { name, clearance, .. } = *act {
                 // Whoever asks what labels would decide is told without policies too.
@@ -95,8 +104,8 @@ impl Desk<'_> {
         };
         self.note(&request, verdict.as_ref(), reason.as_deref());
         let Some(reason) = reason else { return permitted };
-        let entry = self.entry((act, &request), verdict.as_ref(), &reason);
-        Ruling { outcome: Err(PolicyRefusal { what: act.words(), reason }), entry }
+        let denial = self.denial((act, &request), verdict.as_ref(), &reason);
+        Ruling { outcome: Err(PolicyRefusal { what: act.words(), reason }), denial }
     }
 
     /// The act as policies see it; those whom it is about are known from now on, or in this request.
@@ -154,30 +163,32 @@ impl Desk<'_> {
 
     /// The entry of a denial in the audit log; none where the same was denied before by the same policies, or these denied so many
     /// others that only their number is.
-    fn entry(
+    fn denial(
         &self,
         (act, request): (&Act<'_>, &PolicyRequest),
         verdict: Option<&Verdict>,
         reason: &str,
-    ) -> Option<Batch> {
+    ) -> Option<Denial> {
         let resource = request.resource.to_string();
         let asked = canonical(&json!({ "resource": resource, "input": Value::Object(request.arguments.clone()) }));
         let set = self.policies.digest();
         let what = format!("{}\n{}\n{}", request.principal, request.gate.word(), act.pattern().unwrap_or(&asked));
-        let entry = match act.is_repeated() {
-            true => self.policies.refusals.note_act(set, digest(what.as_bytes())),
-            false => RefusalEntry::Own,
-        };
-        let now_ms = self.ports.clock.now_ms();
-        let draft = match entry {
+        let refusal = act.is_repeated().then(|| {
+            let refusal = Refusal { kind: RefusalKind::Act, set, what: digest(what.as_bytes()) };
+            (refusal, self.policies.refusals.note(refusal))
+        });
+        let draft = match refusal.map_or(RefusalEntry::Own, |(_, entry)| entry) {
             RefusalEntry::None => return None,
-            RefusalEntry::Count(number) => leaves::further_refused("acts", number, set, now_ms),
+            RefusalEntry::Count(count) => leaves::further_refused(count, self.ports.clock.now_ms()),
             RefusalEntry::Own => self.refused_act((act, request), verdict, (&asked, reason)),
         };
         match self.audit.entry_at_least(draft) {
-            Ok(entry) => Some(entry),
+            Ok(rows) => Some(Denial { rows, refusal }),
             Err(error) => {
                 tracing::error!(%error, "a denial has no entry in the audit log");
+                if let Some((refusal, entry)) = refusal {
+                    self.policies.refusals.forget(refusal, entry);
+                }
                 None
             }
         }

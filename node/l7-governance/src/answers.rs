@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::actor::{Actor, Answer, StandingTerms};
 use crate::consents::Consents;
-use crate::consultation;
 use crate::error::AnswerError;
 use crate::governance::Governance;
 use crate::leaves::{self, OwnerChange};
@@ -20,6 +19,8 @@ pub use crate::machine::consent::QuestionState as AskState;
 
 /// Characters of the reason of a no that an agent hears.
 const REASON_CHARS_MAX: usize = 500;
+/// Characters of the name of an argument, which an agent wrote.
+const NAME_CHARS: usize = 200;
 
 impl Governance {
     /// Takes an answer to a question. It is on disk, and on record, before it counts.
@@ -55,7 +56,6 @@ impl Governance {
             batch.append(if answer.yes { audit.entry(leaf)? } else { audit.entry_at_least(leaf)? });
         }
         self.write(batch, Durability::Synced).await?;
-        consultation::release(self, &next, &id);
         self.book().publish(next);
         Ok(state)
     }
@@ -108,10 +108,11 @@ fn withdrawer(by: Actor, yes: &StandingYes, people: &People) -> Result<String, A
 }
 
 /// A standing yes in words, for the record of its end.
-fn outlined(yes: &StandingYes) -> String {
+pub(crate) fn outlined(yes: &StandingYes) -> String {
     let StandingYes { id, person, template, until_ms, left, .. } = yes;
-    let fixed = template.fixed.iter().map(|(name, value)| format!("\n{name} = {value}")).collect::<String>();
-    let free = template.free.iter().map(|name| format!("\n{name} = anything")).collect::<String>();
+    let named = |name: &str| escaped(name, NAME_CHARS);
+    let fixed = template.fixed.iter().map(|(name, value)| format!("\n{} = {value}", named(name))).collect::<String>();
+    let free = template.free.iter().map(|name| format!("\n{} = anything", named(name))).collect::<String>();
     let (agent, action) = (&template.agent, &template.action);
     format!("{} of {person}: {action} by {agent}, {left} times until {until_ms}{fixed}{free}", hex(id))
 }
@@ -180,4 +181,39 @@ pub(crate) fn ask_id(text: &str) -> Option<AskId> {
     // Read as the half of a digest.
     let whole = digest_of_hex(&format!("{text}{text}")).filter(|_| text.len() == 32)?;
     AskId::try_from(&whole[..16]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use althing_protocol::contract::DataLabel;
+    use althing_protocol::{AgentId, Label, PublisherId};
+
+    use super::*;
+
+    #[test]
+    fn a_standing_yes_is_recorded_with_each_argument_on_its_line() {
+        let template = Template {
+            agent: AgentId::new(PublisherId::from_digest([3; 32]), "buyer").expect("a good name"),
+            action: "shop/order".to_owned(),
+            definition: [1; 32],
+            server: [2; 32],
+            fixed: BTreeSet::from([("item\nfree".to_owned(), "\"lamp\"".to_owned())]),
+            free: BTreeSet::from(["note\u{202e}".to_owned()]),
+            label: Label { level: DataLabel::Internal, trusted: true },
+        };
+        let yes = StandingYes {
+            id: [7; 16],
+            person: "ada".to_owned(),
+            template,
+            at_ms: 1,
+            until_ms: 2,
+            left: 3,
+            consent: None,
+        };
+        let told = outlined(&yes);
+        let lines: Vec<&str> = told.lines().skip(1).collect();
+        assert_eq!(lines, [r#"item\u{a}free = "lamp""#, r"note\u{202e} = anything"], "{told}");
+    }
 }

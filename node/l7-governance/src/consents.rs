@@ -292,7 +292,7 @@ impl Consents {
             self.details.remove(&id);
             self.put(&id, batch);
         }
-        for id in self.standing.sweep(now_ms, None) {
+        for id in self.standing.sweep(now_ms) {
             batch.delete(STANDING, id);
         }
         for name in self.settlements.forget(now_ms) {

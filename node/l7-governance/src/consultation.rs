@@ -1,7 +1,8 @@
 //! Whether people gave what a call needs: a yes that is there is used for it, and what is missing is asked for.
 //!
 //! The yes of a call that is a step of a journal is used by rows in the batch of its intent. Until these are on disk it is
-//! promised to that call: the store says whether they are, and no other call gets it meanwhile.
+//! promised to that call: the store says whether they are, and no other call gets it meanwhile. Whoever has the promise and makes no
+//! call by it gives it back; that nobody answers for longer, or that others were answered, ends none.
 
 use althing_protocol::Digest;
 use althing_protocol::audit::{Ask, CallTerms};
@@ -250,32 +251,33 @@ async fn take(
         }
         governance.book().publish(Consents { standing: next.standing.clone(), ..(*before).clone() });
     }
-    let receipt = (!given.is_empty()).then(|| promise(governance, case.task, given, consent));
+    let receipt = (!given.is_empty()).then(|| promise(governance, given, consent));
     Consultation::Given { rows, receipt }
 }
 
-fn promise(governance: &Governance, task: &str, asks: Vec<AskId>, consent: Option<Digest>) -> [u8; 16] {
+fn promise(governance: &Governance, asks: Vec<AskId>, consent: Option<Digest>) -> [u8; 16] {
     let receipt = governance.ports().entropy.bytes();
-    governance.book().grants().insert(receipt, Grant { task: task.to_owned(), asks, consent });
+    governance.book().grants().insert(receipt, Grant { asks, consent });
     receipt
+}
+
+/// Whether the yes of that receipt is promised to its call still.
+pub(crate) fn is_granted(governance: &Governance, receipt: &[u8; 16]) -> bool {
+    governance.book().grants().contains_key(receipt)
+}
+
+/// No call is made by the promise of that receipt: the next call that is the same may have it.
+pub(crate) fn take_back(governance: &Governance, receipt: &[u8; 16]) {
+    governance.book().grants().remove(receipt);
 }
 
 fn is_promised(governance: &Governance, id: &AskId) -> bool {
     governance.book().grants().values().any(|grant| grant.asks.contains(id))
 }
 
-/// What was promised to turns that rest until a question is answered is not: they decide anew when they go on.
-pub(crate) fn release(governance: &Governance, consents: &Consents, id: &AskId) {
-    let Some(details) = consents.details.get(id) else { return };
-    governance.book().grants().retain(|_, grant| !details.tasks.contains(&grant.task));
-}
-
-/// Questions ended that waited, or a yes that was not used: nothing is promised of them, nor to turns that rest for them.
-pub(crate) fn forsake(governance: &Governance, consents: &Consents, over: &[AskId]) {
+/// Questions ended that waited, or a yes that was not used: nothing is promised of them.
+pub(crate) fn forsake(governance: &Governance, over: &[AskId]) {
     governance.book().grants().retain(|_, grant| !grant.asks.iter().any(|ask| over.contains(ask)));
-    for id in over {
-        release(governance, consents, id);
-    }
 }
 
 /// The digest of what was asked about the call of a receipt.

@@ -25,16 +25,17 @@ use crate::desk::by_policies;
 use crate::governance::{Governance, person_of};
 use crate::leaves::{self, MessageFacts};
 use crate::machine::arguments::arguments_digest;
+use crate::machine::consent::MESSAGE_ACTION;
 use crate::machine::delivery::asked_in;
 use crate::machine::rules::{Rule, Statement, Wants};
 use crate::machine::taint::{Origin, Taint};
 use crate::message::Content;
 use crate::policies::{PolicyRequest, deciding};
 use crate::records;
-use crate::refusals::RefusalEntry;
+use crate::refusals::{Refusal, RefusalEntry, RefusalKind};
 
 /// What a message is called where people are asked about it.
-pub(crate) const ACTION: &str = "call";
+pub(crate) const ACTION: &str = MESSAGE_ACTION;
 
 /// What nobody can be asked about: whoever works on it waits for no answer.
 const GROUP_TASKS: &str = "tasks of groups";
@@ -53,6 +54,8 @@ struct Passage {
     principals: Vec<String>,
     /// Whether it came in.
     is_incoming: bool,
+    /// As what its denial is known again, of one that came in: another node sends it as often as it likes.
+    refusal: Option<RefusalKind>,
     /// Whether this node sent it, and decided on that.
     is_from_here: bool,
     /// What it says, as far as a yes is bound to it; nothing where nobody is asked, or where it is not known any more.
@@ -117,7 +120,9 @@ impl Decide for PolicyDecide {
         let node = caller.id().to_string();
         let passage = self.passage((agent, None), principals, (Some(node.as_str()), label), (content, recourse));
         let is_from_here = caller.node == self.governance.ports().node;
-        self.judge(judged, Passage { is_from_here, ..passage })
+        let is_near = caller.owner.is_some_and(|owner| self.base.relation(owner) != TrustRelation::Stranger);
+        let refusal = Some(RefusalKind::Message { by: caller.id(), is_near });
+        self.judge(judged, Passage { is_from_here, refusal, ..passage })
     }
 
     fn foretell_incoming(&self, incoming: &IncomingRequest<'_>) -> Judgement {
@@ -187,8 +192,8 @@ impl PolicyDecide {
         let is_incoming = node.is_some();
         let content = content.filter(|_| recourse == Recourse::Person);
         let content = content.map(|content| Content::of(&content, is_incoming));
-        let (callee, principals, is_from_here) = (callee.clone(), texts, false);
-        Passage { request, callee, principals, is_incoming, is_from_here, content, recourse }
+        let (callee, principals, is_from_here, refusal) = (callee.clone(), texts, false, None);
+        Passage { request, callee, principals, is_incoming, refusal, is_from_here, content, recourse }
     }
 
     /// What contracts allow is decided by the policies.
@@ -297,19 +302,23 @@ async fn deny(
         label: request.label,
         at_ms: governance.now_ms(),
     };
-    // Another node sends it as often as it likes: the same denial by the same policies is one entry.
-    let what = format!("{ACTION} {} {}\n{:?}\n{reason}", request.principal, facts.callee, facts.label);
-    let entry = match passage.is_incoming {
-        true => governance.policies().refusals.note(policy, digest(what.as_bytes())),
-        false => RefusalEntry::Own,
-    };
-    let draft = match entry {
+    let refusals = &governance.policies().refusals;
+    // The same denial by the same policies is one entry.
+    let refusal = passage.refusal.map(|kind| {
+        let what = format!("{ACTION} {} {}\n{:?}\n{reason}", request.principal, facts.callee, facts.label);
+        let refusal = Refusal { kind, set: policy, what: digest(what.as_bytes()) };
+        (refusal, refusals.note(refusal))
+    });
+    let draft = match refusal.map_or(RefusalEntry::Own, |(_, entry)| entry) {
         RefusalEntry::Own => Some(leaves::refused_message(ACTION, &facts)),
         RefusalEntry::None => None,
-        RefusalEntry::Count(number) => Some(leaves::further_refused("messages", number, policy, facts.at_ms)),
+        RefusalEntry::Count(count) => Some(leaves::further_refused(count, facts.at_ms)),
     };
     if let Some(draft) = draft {
-        records::at_least(governance, draft, "the denial of a message").await;
+        let is_on_record = records::at_least(governance, draft, "the denial of a message").await;
+        if let Some((refusal, entry)) = refusal.filter(|_| !is_on_record) {
+            refusals.forget(refusal, entry);
+        }
     }
     Decision::Deny(OperationError::caller_not_allowed(reason))
 }

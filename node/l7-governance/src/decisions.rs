@@ -295,7 +295,7 @@ fn demand_of(text: &str) -> Option<Demand> {
 }
 
 /// The request that was decided, and what the policies said; without policies everything that the contract permits was permitted.
-fn replayed(record: &DecisionRecord) -> Option<(PolicyRequest, Answer)> {
+pub(crate) fn replayed(record: &DecisionRecord) -> Option<(PolicyRequest, Answer)> {
     let answer = match record.policy_answer.as_deref() {
         Some("ask") => Answer::Ask(record.demands.iter().map(|text| demand_of(text)).collect::<Option<_>>()?),
         Some("deny") => Answer::Deny,

@@ -62,7 +62,7 @@ async fn erase_consents(governance: &Governance, person: &str) -> Result<bool, E
     }
     governance.write(batch, Durability::Synced).await?;
     let is_found = erasure.is_found || !erasure.over.is_empty() || !erasure.standing.is_empty();
-    consultation::forsake(governance, &next, &erasure.over);
+    consultation::forsake(governance, &erasure.over);
     governance.book().publish(next);
     Ok(is_found)
 }

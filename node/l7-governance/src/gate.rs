@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use althing_execution::Level;
 use althing_execution::tools::{
-    Ask, CallKind, Denied, GateVerdict, ModelClearance, Permission, Permit, ToolCall, ToolError, ToolGate,
+    Ask, CallKind, Denied, GateVerdict, ModelClearance, Permission, Permit, ToolCall, ToolError, ToolGate, is_within,
 };
 use althing_policy::{EntityName, Gate, Kind, Verdict as PolicyVerdict};
 use althing_protocol::audit::CallTerms;
@@ -20,16 +21,17 @@ use serde_json::{Map, Value};
 use crate::consultation::{self, Case, Consultation, unavailable};
 use crate::decisions::DecisionRecord;
 use crate::desk::by_policies;
-use crate::governance::{Governance, person_of, profile};
+use crate::governance::{Governance, person_of, profile, profile_elsewhere, revision};
 use crate::leaves::CallFacts;
-use crate::machine::arguments::arguments_digest;
-use crate::machine::consent::DefinitionState;
-use crate::machine::profile::{ASKS, ToolProfile, WITHIN};
+use crate::machine::arguments::{arguments_digest, canonical};
+use crate::machine::consent::{DefinitionState, ToolChange};
+use crate::machine::profile::ToolProfile;
 use crate::machine::rules::{Conclusion, Rule, Statement, Statements, Wants, conclude};
 use crate::machine::taint::{LabelFinding, LabelledCall, Origin, Taint, Verdict};
 use crate::pending::until_answered;
 use crate::policies::PolicyRequest;
 use crate::records;
+use crate::tool_changes;
 use crate::toolset::Profiles;
 
 /// What sends the texts of its arguments to the model that makes the embeddings of an agent's memory, where there is one.
@@ -61,6 +63,8 @@ struct Look<'a> {
     server: Digest,
     label: Label,
     policy: Option<Digest>,
+    /// That of policies and people, read before anything of these was.
+    revision: u64,
 }
 
 /// What the rules say of a call.
@@ -99,6 +103,16 @@ impl ToolGate for AgentGate {
 
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         self.rule(call).boxed()
+    }
+
+    fn is_current(&self, _: &ToolCall<'_>, permit: &Permit) -> bool {
+        // The contract stays what it is, and the definition of the tool is compared when it is called.
+        permit.revision == revision(&self.governance)
+            && permit.receipt.is_none_or(|receipt| consultation::is_granted(&self.governance, &receipt))
+    }
+
+    fn take_back(&self, receipt: &[u8; 16]) {
+        consultation::take_back(&self.governance, receipt);
     }
 
     fn settle<'a>(
@@ -159,6 +173,7 @@ impl AgentGate {
     }
 
     fn look<'a>(&self, call: &'a ToolCall<'a>) -> Look<'a> {
+        let revision = revision(&self.governance);
         let profile = self.profile(call);
         let labels = self.labels(call, &profile);
         let server = self.profiles.servers.get(call.server);
@@ -171,6 +186,7 @@ impl AgentGate {
             server: server.copied().unwrap_or_else(|| digest(call.server.as_bytes())),
             label: labels.map_or_else(|| self.carried(call), |finding| finding.label),
             policy: self.governance.policies().digest(),
+            revision,
         }
     }
 
@@ -184,21 +200,19 @@ impl AgentGate {
 
     fn profile(&self, call: &ToolCall<'_>) -> ToolProfile {
         if call.kind != CallKind::Tool {
-            return ToolProfile { effect: Effect::None, ..unlimited() };
+            return ToolProfile { effect: Effect::None, ..ToolProfile::unlimited() };
         }
-        let said = profile(call.tool, &self.profiles);
-        // The node's own tools have an effect that nobody chooses.
-        match call.server {
-            server if WITHIN.contains(&server) => ToolProfile { effect: Effect::None, ..unlimited() },
-            ASKS => ToolProfile { effect: Effect::None, leaves: true, ..said },
-            _ => said,
-        }
+        let said = match call.level {
+            // By now it is known that a part of its network is open.
+            Some(level) if level < Level::Namespaces => profile_elsewhere(call.tool, &self.profiles),
+            _ => profile(call.tool, &self.profiles),
+        };
+        said.known(call.tool)
     }
 
     /// Whether the tier of a tool is above the highest that the contract lets the agent call.
     fn is_above(&self, tool: &str) -> bool {
-        let server = tool.split_once('/').map_or("", |(server, _)| server);
-        let tier_max = self.tier_max.filter(|_| !WITHIN.contains(&server));
+        let tier_max = self.tier_max.filter(|_| !is_within(tool));
         tier_max.is_some() && profile(tool, &self.profiles).is_above(tier_max)
     }
 
@@ -222,7 +236,7 @@ impl AgentGate {
             has_arguments: call.arguments.as_object().is_none_or(|members| !members.is_empty()),
             hidden: None,
             // What is the node's own, and stays within it, has no tier.
-            tier_max: self.tier_max.filter(|_| !WITHIN.contains(&call.server)),
+            tier_max: self.tier_max.filter(|_| !is_within(call.tool)),
         };
         Some(LabelFinding::of(taint, &labelled, is_demanded))
     }
@@ -272,8 +286,13 @@ impl AgentGate {
             _ if call.definition.is_empty() => DefinitionState::Same,
             _ => {
                 let [agent, _] = self.written(&call.agent.id);
-                let known = (look.definition, look.server);
-                self.governance.definitions().see((&agent, call.tool), known).await
+                let now = (look.definition, look.server);
+                let state = self.governance.definitions().see((&agent, call.tool), now).await;
+                // One that is new may have been another one, to which somebody agreed when the agent was added again.
+                if matches!(state, DefinitionState::Changed | DefinitionState::New) {
+                    self.end_consents(call, Some(now)).await;
+                }
+                state
             }
         };
         let (mut request, mut policy, mut said) = (None, None, None);
@@ -338,11 +357,11 @@ impl AgentGate {
             }
         }
         if look.call.is_journalled {
-            return GateVerdict::Permit(Permit { rows, receipt });
+            return look.permit(rows, receipt);
         }
         let durability = if look.has_effect() { Durability::Synced } else { Durability::Buffered };
         match self.governance.write(rows, durability).await {
-            Ok(()) => GateVerdict::Permit(Permit { rows: Batch::new(), receipt }),
+            Ok(()) => look.permit(Batch::new(), receipt),
             Err(error) => GateVerdict::Deny(Denied { reason: format!("AUDIT_UNAVAILABLE: {error}") }),
         }
     }
@@ -387,20 +406,30 @@ impl AgentGate {
             Consultation::Given { rows: given, receipt } => {
                 self.governance.turns().note(call.task, look.has_effect());
                 self.note(look, &findings, ("permit", None), "people agreed");
-                let mut rows = findings.rows;
+                let (mut rows, receipt) = (findings.rows, receipt.or(findings.receipt));
                 rows.append(given);
                 if call.is_journalled {
-                    return GateVerdict::Permit(Permit { rows, receipt: receipt.or(findings.receipt) });
+                    return look.permit(rows, receipt);
                 }
                 match self.governance.write(rows, Durability::Buffered).await {
-                    Ok(()) => GateVerdict::Permit(Permit { rows: Batch::new(), receipt: receipt.or(findings.receipt) }),
+                    Ok(()) => look.permit(Batch::new(), receipt),
                     Err(error) => GateVerdict::Deny(Denied { reason: format!("AUDIT_UNAVAILABLE: {error}") }),
                 }
             }
         }
     }
 
+    /// The tool of a call is not what it was: ends what people were asked about it, and agreed to.
+    async fn end_consents(&self, call: &ToolCall<'_>, now: Option<(Digest, Digest)>) {
+        let change = ToolChange { agent: &call.agent.id, action: call.tool, now };
+        // Boxed, or each call would have room for it.
+        Box::pin(tool_changes::end_consents(&self.governance, &change)).await;
+    }
+
     async fn settled(&self, call: &ToolCall<'_>, permit: &Permit, outcome: Result<&Value, &ToolError>) -> Batch {
+        if tool_changes::is_changed(outcome) {
+            self.end_consents(call, None).await;
+        }
         let mut rows = self.base.settle(call, permit, outcome).await;
         // Of what has no effect nothing is on record, and nothing is looked up.
         if has_effect(call, &self.profile(call)) {
@@ -458,6 +487,10 @@ impl Look<'_> {
         has_effect(self.call, &self.profile)
     }
 
+    fn permit(&self, rows: Batch, receipt: Option<[u8; 16]>) -> GateVerdict {
+        GateVerdict::Permit(Permit { rows, receipt, revision: self.revision })
+    }
+
     /// What people are asked about, or agreed to.
     fn terms(&self) -> CallTerms {
         let Look { call, definition, server, label, policy, .. } = *self;
@@ -469,11 +502,6 @@ impl Look<'_> {
 /// See [`Look::has_effect`].
 fn has_effect(call: &ToolCall<'_>, profile: &ToolProfile) -> bool {
     call.kind == CallKind::Tool && profile.effect != Effect::None
-}
-
-/// The profile of what stays within the node: it may be given everything, and answers nothing that was not given to it.
-pub(crate) fn unlimited() -> ToolProfile {
-    ToolProfile { trusted: true, clearance: DataLabel::Restricted, leaves: false, ..ToolProfile::default() }
 }
 
 fn memory_of(call: &ToolCall<'_>) -> EntityName {
@@ -488,10 +516,16 @@ fn subject(call: &ToolCall<'_>) -> (Gate, EntityName, Map<String, Value>) {
             let tokens = call.arguments.get("max_tokens").cloned().map(|most| ("tokens".to_owned(), most));
             (Gate::Model, EntityName::new(Kind::Model, name), tokens.into_iter().collect())
         }
-        (CallKind::Recall, ..) | (CallKind::Tool, "memory", "get" | "list" | "recall") => {
-            (Gate::Recall, memory_of(call), only(call.arguments, &["key", "query"]))
+        (CallKind::Recall, ..) | (CallKind::Tool, "memory", "get" | "keys" | "recall") => (
+            Gate::Recall,
+            memory_of(call),
+            named(call.arguments, &[("key", &["key", "prefix"]), ("query", &["question"])]),
+        ),
+        (CallKind::Tool, "memory", _) => {
+            let names: [(&str, &[&str]); 3] =
+                [("key", &["key"]), ("text", &["text", "value"]), ("source", &["source"])];
+            (Gate::Remember, memory_of(call), named(call.arguments, &names))
         }
-        (CallKind::Tool, "memory", _) => (Gate::Remember, memory_of(call), only(call.arguments, &["key", "text"])),
         (CallKind::Tool, ..) => {
             let arguments = call.arguments.as_object().cloned().unwrap_or_default();
             (Gate::UseTool, EntityName::new(Kind::Tool, call.tool), arguments)
@@ -499,6 +533,12 @@ fn subject(call: &ToolCall<'_>) -> (Gate, EntityName, Map<String, Value>) {
     }
 }
 
-fn only(arguments: &Value, names: &[&str]) -> Map<String, Value> {
-    names.iter().filter_map(|name| Some(((*name).to_owned(), arguments.get(*name)?.clone()))).collect()
+/// Arguments by the names that policies have for them; what is no text is shown as one, so that nothing is hidden.
+fn named(arguments: &Value, names: &[(&str, &[&str])]) -> Map<String, Value> {
+    let text = |value: &Value| value.as_str().map_or_else(|| canonical(value), str::to_owned);
+    let of = |(name, own): &(&str, &[&str])| {
+        let value = own.iter().find_map(|own| arguments.get(*own))?;
+        Some(((*name).to_owned(), text(value).into()))
+    };
+    names.iter().filter_map(of).collect()
 }

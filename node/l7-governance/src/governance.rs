@@ -1,6 +1,6 @@
 //! Governance of one node: what it goes by, how that is changed, and what runs beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use althing_call::chain;
@@ -25,6 +25,7 @@ use crate::machine::people::People;
 use crate::machine::profile::{Statements, ToolProfile};
 use crate::policies::{POLICY_BYTES_MAX, PeopleNow, Policies, PolicyStatus};
 use crate::policy_row::{self, PolicyRow};
+use crate::revision::Revision;
 use crate::roster::{Roster, people_for, people_text};
 use crate::toolset::Profiles;
 use crate::turn_notes::TurnNotes;
@@ -46,8 +47,7 @@ struct Inner {
     turns: Mutex<TurnNotes>,
     /// Held by whoever changes what people were asked, policies or people, until that is on disk.
     writing: tokio::sync::Mutex<()>,
-    /// Counts up whenever policies are others, or the people of whom they speak.
-    policy_changes: watch::Sender<u64>,
+    revision: Revision,
 }
 
 impl Governance {
@@ -73,7 +73,7 @@ impl Governance {
             definitions,
             turns: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
-            policy_changes: watch::Sender::new(0),
+            revision: Revision::default(),
             ports,
         };
         let governance = Governance { inner: Arc::new(inner) };
@@ -109,7 +109,7 @@ impl Governance {
         record_change(self, "policies", &person, (before.as_str(), text), row).await?;
         files::write(self.ports().folder.clone(), POLICY_FILE, text.to_owned()).await?;
         self.policies().load(draft, since_ms);
-        self.inner.policy_changes.send_modify(|count| *count += 1);
+        self.inner.revision.advance();
         let mut status = self.policy();
         status.findings.extend(labels_began.then(|| self.policies().label_start()));
         Ok(status)
@@ -174,7 +174,7 @@ impl Governance {
         record_change(self, "people", &person, (before.as_str(), text), Batch::new()).await?;
         files::write(self.ports().folder.clone(), PEOPLE_FILE, text.to_owned()).await?;
         self.inner.roster.replace(people.clone());
-        self.inner.policy_changes.send_modify(|count| *count += 1);
+        self.inner.revision.advance();
         self.book().tell();
         Ok(people)
     }
@@ -211,7 +211,7 @@ impl Governance {
     /// Counts up whenever policies are others, or the people of whom they speak: what runs without being called is decided anew.
     #[must_use]
     pub fn policy_changes(&self) -> watch::Receiver<u64> {
-        self.inner.policy_changes.subscribe()
+        self.inner.revision.changes()
     }
 
     /// Takes the tools of an agent as their servers list them: policies are checked against their arguments. `tools` has each
@@ -258,6 +258,11 @@ impl Governance {
     }
 }
 
+/// How often policies became others, or the people of whom they speak: what was decided under another number is decided anew.
+pub(crate) fn revision(governance: &Governance) -> u64 {
+    governance.inner.revision.now()
+}
+
 /// Takes the policies out, also those that cannot be read: contracts decide alone from now on. It is on record before it counts.
 ///
 /// # Errors
@@ -274,7 +279,7 @@ pub async fn unload_policy(governance: &Governance, by: Actor) -> Result<PolicyS
     record_change(governance, "policies", &person, (before.as_str(), ""), row).await?;
     files::remove(governance.ports().folder.clone(), POLICY_FILE).await?;
     governance.policies().unload();
-    governance.inner.policy_changes.send_modify(|count| *count += 1);
+    governance.inner.revision.advance();
     Ok(governance.policy())
 }
 
@@ -337,8 +342,17 @@ async fn restart(governance: &Governance) -> Result<(), OpenError> {
 
 /// The profile of a tool, of what the node and the agent's file say.
 pub(crate) fn profile(tool: &str, said: &Profiles) -> ToolProfile {
+    profile_where(tool, said, &said.here)
+}
+
+/// The same of a tool of which it turned out that its server tells others what it is given.
+pub(crate) fn profile_elsewhere(tool: &str, said: &Profiles) -> ToolProfile {
+    profile_where(tool, said, &BTreeSet::new())
+}
+
+fn profile_where(tool: &str, said: &Profiles, here: &BTreeSet<String>) -> ToolProfile {
     let ([node, file], [node_terms, file_terms]) = (&said.effects, &said.terms);
-    ToolProfile::of(tool, Statements { effects: [node, file], terms: [node_terms, file_terms], here: &said.here })
+    ToolProfile::of(tool, Statements { effects: [node, file], terms: [node_terms, file_terms], here })
 }
 
 fn audit_ports(ports: &Ports) -> AuditPorts {

@@ -8,8 +8,6 @@ use crate::machine::consent::AskId;
 
 /// A yes that is promised to a call.
 pub(crate) struct Grant {
-    /// The task in whose turn the call is made.
-    pub(crate) task: String,
     /// The questions whose yes it is.
     pub(crate) asks: Vec<AskId>,
     /// The digest of the first of them.

@@ -1,16 +1,18 @@
 //! What of the gate goes into the audit log.
 
-use althing_execution::tools::ToolCall;
-use althing_execution::{EndedTurn, ToldCall};
+use althing_execution::tools::{HAND_OVER, ToolCall};
+use althing_execution::{EndedTurn, GivenWork, ToldCall};
 use althing_protocol::audit::{AnswerWord, Ask, AuditLeaf, AuditOutcome, AuditStage, BodyRole};
 use althing_protocol::limits::{AUDIT_POLICIES_MAX, AUDIT_PRINCIPALS_MAX, AUDIT_TEXT_BYTES_MAX};
 use althing_protocol::{AgentId, AgentRef, Digest, Label, digest, digest_of_hex};
+use serde_json::json;
 
 use crate::audit::LeafDraft;
 use crate::consents::AskDetails;
 use crate::machine::arguments::canonical;
-use crate::machine::consent::{Question, QuestionState, escaped};
+use crate::machine::consent::{Question, QuestionState, StandingYes, escaped};
 use crate::policies::PolicyRequest;
+use crate::refusals::RefusalCount;
 
 /// Characters of a name that an agent chose, which a leaf of a denial repeats.
 const NAME_CHARS: usize = 60;
@@ -194,11 +196,15 @@ pub(crate) fn refused_message(action: &str, facts: &MessageFacts<'_>) -> LeafDra
 }
 
 /// Policies refused more different acts, or messages, than have entries of their own: how many.
-pub(crate) fn further_refused(what: &str, number: u64, set: Option<Digest>, at_ms: u64) -> LeafDraft {
+pub(crate) fn further_refused(count: RefusalCount, at_ms: u64) -> LeafDraft {
+    let RefusalCount { what, by, set, number } = count;
     let mut leaf = AuditLeaf::new(AuditStage::Denied, at_ms);
+    leaf.principals = by.map(|by| by.to_string()).into_iter().collect();
     leaf.policy = set;
     leaf.action = Some(format!("further {what}"));
-    LeafDraft::new(leaf).with(BodyRole::Reason, format!("{number} further {what} were denied by these policies so far"))
+    let of = if by.is_some() { " of this sender" } else { "" };
+    let reason = format!("{number} further {what}{of} were denied by these policies so far");
+    LeafDraft::new(leaf).with(BodyRole::Reason, reason)
 }
 
 /// What is known of an agent that starts or ends.
@@ -265,6 +271,32 @@ pub(crate) fn told_call(call: &ToldCall<'_>, (person, policy): (&str, Option<Dig
     draft.with(BodyRole::Reason, format!("step {step} of task {task} was in doubt; {by} said: {what}"))
 }
 
+/// What came of the call by which an agent gave its work away, of which it hears no more.
+pub(crate) fn given_work(work: &GivenWork<'_>, (person, policy): (&str, Option<Digest>), at_ms: u64) -> LeafDraft {
+    let GivenWork { agent, task, handoff, recipient, becomes, label, outcome, .. } = *work;
+    let mut leaf = AuditLeaf::new(AuditStage::Outcome, at_ms);
+    leaf.principals = seen(work.principals);
+    leaf.accountable = Some(person.to_owned());
+    leaf.agent = Some(agent.id.clone());
+    leaf.version = Some(agent.version.to_string()).filter(|version| !version.is_empty());
+    leaf.contract = digest_of_hex(work.contract);
+    leaf.binding = digest_of_hex(work.binding);
+    leaf.policy = policy;
+    leaf.action = Some(HAND_OVER.to_owned());
+    (leaf.label, leaf.label_after, leaf.outcome) = (label, label, Some(outcome));
+    let draft = LeafDraft::new(leaf).about(person);
+    match outcome {
+        AuditOutcome::Done => {
+            let given = json!({ "handoff": handoff, "to": recipient.to_string(), "state": "given", "task": becomes });
+            draft.with(BodyRole::Result, given.to_string())
+        }
+        _ => {
+            let why = format!("the work of task {task} was not given away: its turn was over before");
+            draft.with(BodyRole::Reason, why)
+        }
+    }
+}
+
 /// The owner changed something beside policies and people.
 pub(crate) fn owner_changed(change: OwnerChange<'_>, person: &str, at_ms: u64) -> LeafDraft {
     let mut leaf = AuditLeaf::new(AuditStage::Changed, at_ms);
@@ -275,6 +307,18 @@ pub(crate) fn owner_changed(change: OwnerChange<'_>, person: &str, at_ms: u64) -
     let sides = [(BodyRole::Before, change.before), (BodyRole::After, change.after)];
     let said = sides.into_iter().filter(|(_, text)| !text.is_empty());
     said.fold(LeafDraft::new(leaf), |draft, (role, text)| draft.with(role, text))
+}
+
+/// A standing yes is over, and nobody took it back.
+pub(crate) fn over_standing(yes: &StandingYes, (before, after): (&str, &str), at_ms: u64) -> LeafDraft {
+    let mut leaf = AuditLeaf::new(AuditStage::Changed, at_ms);
+    leaf.accountable = Some(yes.person.clone());
+    leaf.agent = Some(yes.template.agent.clone());
+    leaf.action = Some("standing yes".to_owned());
+    leaf.definition = Some(yes.template.definition);
+    leaf.consent = yes.consent;
+    // It has arguments of calls on that person's behalf.
+    LeafDraft::new(leaf).about(&yes.person).with(BodyRole::Before, before).with(BodyRole::After, after)
 }
 
 /// A person changed something that governance goes by.

@@ -1,16 +1,15 @@
 //! What labels would decide where they decide nothing, of calls that were made; and what they say of one that nobody made.
 
+use althing_execution::tools::is_within;
 use althing_policy::{Gate, Kind, Request};
 use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
-use althing_td::Effect;
 use serde_json::{Map, Value};
 
 use crate::decisions::DECISIONS_MAX;
 use crate::error::OpenError;
-use crate::gate::unlimited;
 use crate::governance::Governance;
-use crate::machine::profile::{ASKS, ToolProfile, WITHIN};
+use crate::machine::profile::ToolProfile;
 use crate::machine::taint::{LabelFinding, LabelledCall, Origin, Taint};
 use crate::trials::{TrialError, only_case};
 
@@ -116,12 +115,8 @@ fn tool_finding(
     has_arguments: bool,
 ) -> Option<LabelFinding> {
     let policies = governance.policies();
-    let server = tool.split_once('/').map_or("", |(server, _)| server);
-    let profile = match server {
-        server if WITHIN.contains(&server) => ToolProfile { effect: Effect::None, ..unlimited() },
-        ASKS => ToolProfile { effect: Effect::None, leaves: true, ..policies.profile_of(agent, tool)? },
-        _ => policies.profile_of(agent, tool)?,
-    };
+    let said = if is_within(tool) { ToolProfile::default() } else { policies.profile_of(agent, tool)? };
+    let profile = said.known(tool);
     let call = LabelledCall { profile: &profile, has_arguments, hidden: None, tier_max: None };
     Some(LabelFinding::of(taint, &call, policies.labels_decide()))
 }

@@ -10,8 +10,11 @@ use serde_json::Value;
 use crate::answers::ask_id;
 use crate::consents::Consents;
 use crate::governance::Governance;
-use crate::machine::consent::{AskId, AskOutline, Need, Question, QuestionState};
+use crate::machine::consent::{AskId, AskOutline, Need, Question, QuestionState, escaped};
 use crate::machine::delivery::OpenQuestion;
+
+/// Characters of a reason why something is asked.
+const REASON_CHARS_MAX: usize = 400;
 
 /// A question that waits for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +179,7 @@ fn shown(consents: &Consents, question: &Question) -> Option<PendingAsk> {
         label: Some(ask.terms.label),
         difference,
         wants: vec![want(question)],
-        reasons: details.reasons.clone(),
+        reasons: details.reasons.iter().map(|reason| escaped(reason, REASON_CHARS_MAX)).collect(),
         asked_ms: ask.asked_at_ms,
         expires_ms: ask.not_after_ms,
         outline: outline.to_string().lines().map(str::to_owned).collect(),

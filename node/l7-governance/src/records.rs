@@ -1,6 +1,6 @@
 //! What is recorded beside calls: agents that start and end, their turns, and what their owner changes.
 
-use althing_execution::{EndedTurn, ToldCall, TurnRecorder};
+use althing_execution::{EndedTurn, GivenWork, ToldCall, TurnRecorder};
 use althing_protocol::audit::{AuditOutcome, AuditStage};
 use althing_protocol::{AgentRef, Digest};
 use althing_store::{Batch, Durability};
@@ -106,15 +106,16 @@ pub async fn setting(governance: &Governance, what: &str, unsaid: &str, text: &s
     Ok(governance.write(batch, Durability::Synced).await?)
 }
 
-/// Records what is not done, or is over: on disk with the next write that waits for the disk.
-pub(crate) async fn at_least(governance: &Governance, draft: LeafDraft, what: &str) {
-    match governance.audit().entry_at_least(draft) {
-        Ok(leaf) => match governance.write(leaf, Durability::Buffered).await {
-            Ok(()) => {}
-            Err(error) => tracing::error!(what, %error, "no entry in the audit log"),
-        },
-        Err(error) => tracing::error!(what, %error, "no entry in the audit log"),
+/// Records what is not done, or is over: on disk with the next write that waits for the disk. Says whether it is on record.
+pub(crate) async fn at_least(governance: &Governance, draft: LeafDraft, what: &str) -> bool {
+    let written = match governance.audit().entry_at_least(draft) {
+        Ok(leaf) => governance.write(leaf, Durability::Buffered).await.map_err(RecordError::from),
+        Err(error) => Err(RecordError::from(error)),
+    };
+    if let Err(error) = &written {
+        tracing::error!(what, %error, "no entry in the audit log");
     }
+    written.is_ok()
 }
 
 /// Records the turns of a node's agents.
@@ -144,6 +145,16 @@ impl TurnRecorder for TurnRecords {
         let draft = leaves::told_call(call, (&person, governance.policies().digest()), governance.now_ms());
         governance.audit().entry_at_least(draft).unwrap_or_else(|error| {
             tracing::error!(task = call.task, %error, "what was said of a call has no entry in the audit log");
+            Batch::new()
+        })
+    }
+
+    fn given(&self, work: &GivenWork<'_>) -> Batch {
+        let TurnRecords(governance) = self;
+        let person = person_of(governance, work.principals);
+        let draft = leaves::given_work(work, (&person, governance.policies().digest()), governance.now_ms());
+        governance.audit().entry_at_least(draft).unwrap_or_else(|error| {
+            tracing::error!(task = work.task, %error, "what came of handing work over has no entry in the audit log");
             Batch::new()
         })
     }

@@ -1,16 +1,20 @@
-//! What policies refused to programs and agents that ask again and again, so that the log has each refusal once; and with what
-//! data they work.
+//! What policies refused to programs, agents and other nodes that ask again and again, so that the log has each refusal once; and with
+//! what data agents work.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use althing_protocol::Digest;
 use althing_protocol::contract::DataLabel;
+use althing_protocol::{CallerId, Digest};
 use althing_store::Batch;
 
-/// Refusals of one set of policies that the log has by themselves, of acts and of messages each: whoever makes up others would fill it,
-/// so that of those it has how many there were.
+/// Refusals of one set of policies that the log has by themselves, of acts, of messages of whom the owner trusts, and of messages of
+/// others each: whoever makes up further ones would fill it, so that of those it has how many there were.
 const REFUSALS_MAX: usize = 4_096;
+/// How many of these one sender of messages has: whatever it makes up, there is room for what others are refused.
+const SHARE_MAX: usize = 256;
+/// Counts that wait to be written. Beyond that the oldest one is lost, and the node's own log says so.
+const COUNTS_MAX: usize = 256;
 /// Agents whose data is known: more do not run on one node.
 const AGENTS_MAX: usize = 4_096;
 
@@ -22,10 +26,14 @@ pub(crate) struct Refusals(Mutex<RefusalState>);
 struct RefusalState {
     /// Of what programs, starts and groups do on this node.
     acts: KnownRefusals,
-    /// Of what other nodes send: whatever they make up, the log has room for the others.
-    messages: KnownRefusals,
+    /// Of what the owner's other nodes send, and those of whom the owner trusts.
+    near: KnownRefusals,
+    /// Of what anybody else sends: keys are free, so that there may be any number of these.
+    others: KnownRefusals,
     /// Entries of the log that nobody could wait for.
     entries: Batch,
+    /// How many there were of what no further refusal tells.
+    counts: VecDeque<RefusalCount>,
     /// By the names of agents, as their contracts say.
     data: BTreeMap<String, DataLabel>,
 }
@@ -35,8 +43,62 @@ struct RefusalState {
 struct KnownRefusals {
     set: Option<Digest>,
     refused: BTreeSet<Digest>,
-    /// How many it refused that are not among these.
-    further: u64,
+    /// Those who sent some of these.
+    senders: BTreeMap<CallerId, Share>,
+    /// What it refused beside these, but for what is counted for one sender.
+    further: Tally,
+}
+
+/// What one sender was refused.
+#[derive(Default)]
+struct Share {
+    /// How many have an entry of their own.
+    own: usize,
+    /// What is beyond its share.
+    further: Tally,
+}
+
+#[derive(Default)]
+struct Tally {
+    number: u64,
+    /// The number that the log has.
+    told: u64,
+}
+
+/// What is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalKind {
+    /// What is done on this node.
+    Act,
+    /// What another node sends.
+    Message {
+        /// Who proved to send it. What the message says of its sender does not count.
+        by: CallerId,
+        /// Whether that is one of the owner's nodes, or one of whom the owner trusts.
+        is_near: bool,
+    },
+}
+
+/// One refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) kind: RefusalKind,
+    /// The digest of the policies that refused it.
+    pub(crate) set: Option<Digest>,
+    /// Equal ones are the same refusal.
+    pub(crate) what: Digest,
+}
+
+/// How many further ones there were, equal ones among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RefusalCount {
+    /// `acts` or `messages`.
+    pub(crate) what: &'static str,
+    /// The sender of all of them; none where they are of several, or of nobody.
+    pub(crate) by: Option<CallerId>,
+    /// The digest of the policies that refused them.
+    pub(crate) set: Option<Digest>,
+    pub(crate) number: u64,
 }
 
 /// What the log is to have of a refusal.
@@ -44,46 +106,175 @@ struct KnownRefusals {
 pub(crate) enum RefusalEntry {
     /// One about it alone.
     Own,
-    /// Nothing: it has one.
+    /// Nothing: it has one, or its number is told later.
     None,
-    /// How many further ones there were, equal ones among them. It is told each time that their number doubled.
-    Count(u64),
+    /// A number, which is told each time that it doubled.
+    Count(RefusalCount),
+}
+
+impl RefusalKind {
+    fn word(self) -> &'static str {
+        match self {
+            RefusalKind::Act => "acts",
+            RefusalKind::Message { .. } => "messages",
+        }
+    }
+
+    fn sender(self) -> Option<CallerId> {
+        match self {
+            RefusalKind::Act => None,
+            RefusalKind::Message { by, .. } => Some(by),
+        }
+    }
+}
+
+impl Tally {
+    /// One more. Gives the number where it is told.
+    fn add(&mut self) -> Option<u64> {
+        self.number += 1;
+        self.number.is_power_of_two().then(|| {
+            self.told = self.number;
+            self.number
+        })
+    }
+
+    /// The number, where it is higher than the one that was told; it counts as told from now on.
+    fn rest(&mut self) -> Option<u64> {
+        let is_higher = self.number > self.told;
+        self.told = self.number;
+        is_higher.then_some(self.number)
+    }
 }
 
 impl KnownRefusals {
-    fn note(&mut self, set: Option<Digest>, what: Digest, kind: &'static str) -> RefusalEntry {
-        if self.set != set {
-            *self = KnownRefusals { set, ..KnownRefusals::default() };
-        }
+    fn note(&mut self, Refusal { kind, set, what }: Refusal) -> RefusalEntry {
         if self.refused.contains(&what) {
             return RefusalEntry::None;
         }
-        if self.refused.len() < REFUSALS_MAX {
+        let has_room = self.refused.len() < REFUSALS_MAX;
+        let sender = kind.sender();
+        let mut share = match sender {
+            // There are no more of them than refusals.
+            Some(by) if has_room => Some(self.senders.entry(by).or_default()),
+            Some(by) => self.senders.get_mut(&by),
+            None => None,
+        };
+        let is_beyond = share.as_ref().is_some_and(|share| share.own >= SHARE_MAX);
+        if has_room && !is_beyond {
+            if let Some(share) = &mut share {
+                share.own += 1;
+            }
             self.refused.insert(what);
             return RefusalEntry::Own;
         }
-        self.further += 1;
-        if self.further == 1 {
+        let (by, further) = match share.filter(|_| is_beyond) {
+            Some(share) => (sender, &mut share.further),
+            None => (None, &mut self.further),
+        };
+        let told = further.add();
+        if told == Some(1) {
+            let (most, kind) = (if by.is_some() { SHARE_MAX } else { REFUSALS_MAX }, kind.word());
+            let sender = by.map(|by| by.to_string());
             tracing::warn!(
-                most = REFUSALS_MAX,
+                most,
                 kind,
+                ?sender,
                 "the policies refused so many different {kind} that the audit log has only the number of further ones until other policies \
                  are loaded, or the node starts again: they are refused all the same"
             );
         }
-        if self.further.is_power_of_two() { RefusalEntry::Count(self.further) } else { RefusalEntry::None }
+        told.map_or(RefusalEntry::None, |number| {
+            RefusalEntry::Count(RefusalCount { what: kind.word(), by, set, number })
+        })
+    }
+
+    /// Takes back what [`KnownRefusals::note`] gave; gives a count that nothing else would tell any more.
+    fn forget(&mut self, Refusal { kind, set, what }: Refusal, entry: RefusalEntry) -> Option<RefusalCount> {
+        if self.set != set {
+            return None;
+        }
+        match entry {
+            RefusalEntry::None => None,
+            RefusalEntry::Count(RefusalCount { by, .. }) => {
+                let tally = match by {
+                    Some(by) => &mut self.senders.get_mut(&by)?.further,
+                    None => &mut self.further,
+                };
+                tally.told = 0;
+                None
+            }
+            RefusalEntry::Own => {
+                let is_known = self.refused.remove(&what);
+                let by = kind.sender().filter(|_| is_known)?;
+                let share = self.senders.get_mut(&by)?;
+                share.own -= 1;
+                if share.own > 0 {
+                    return None;
+                }
+                let rest = share.further.rest();
+                self.senders.remove(&by);
+                rest.map(|number| RefusalCount { what: kind.word(), by: Some(by), set, number })
+            }
+        }
+    }
+
+    /// The counts that are higher than what was told of them.
+    fn rest(&mut self, what: &'static str) -> Vec<RefusalCount> {
+        let set = self.set;
+        let of_senders = self.senders.iter_mut().map(|(by, share)| (Some(*by), &mut share.further));
+        let all = of_senders.chain(std::iter::once((None, &mut self.further)));
+        all.filter_map(|(by, tally)| Some(RefusalCount { what, by, set, number: tally.rest()? })).collect()
+    }
+}
+
+impl RefusalState {
+    fn of(&mut self, kind: RefusalKind) -> &mut KnownRefusals {
+        match kind {
+            RefusalKind::Act => &mut self.acts,
+            RefusalKind::Message { is_near: true, .. } => &mut self.near,
+            RefusalKind::Message { is_near: false, .. } => &mut self.others,
+        }
+    }
+
+    fn keep_counts(&mut self, counts: impl IntoIterator<Item = RefusalCount>) {
+        self.counts.extend(counts);
+        while self.counts.len() > COUNTS_MAX {
+            let lost = self.counts.pop_front();
+            tracing::error!(?lost, "the audit log takes nothing, so that it does not have how many denials there were");
+        }
     }
 }
 
 impl Refusals {
-    /// That set refused this message of another node.
-    pub(crate) fn note(&self, set: Option<Digest>, what: Digest) -> RefusalEntry {
-        self.known().messages.note(set, what, "messages")
+    /// A set refused that.
+    pub(crate) fn note(&self, refusal: Refusal) -> RefusalEntry {
+        let mut state = self.known();
+        let known = state.of(refusal.kind);
+        let rest = if known.set == refusal.set {
+            Vec::new()
+        } else {
+            let new = KnownRefusals { set: refusal.set, ..KnownRefusals::default() };
+            std::mem::replace(known, new).rest(refusal.kind.word())
+        };
+        let entry = known.note(refusal);
+        state.keep_counts(rest);
+        entry
     }
 
-    /// That set refused this act.
-    pub(crate) fn note_act(&self, set: Option<Digest>, what: Digest) -> RefusalEntry {
-        self.known().acts.note(set, what, "acts")
+    /// The log did not take what it was to have of a refusal: an equal one is new once more, and a count is told later.
+    pub(crate) fn forget(&self, refusal: Refusal, entry: RefusalEntry) {
+        let mut state = self.known();
+        let count = state.of(refusal.kind).forget(refusal, entry);
+        state.keep_counts(count);
+    }
+
+    /// The node stops, and nothing is refused any more that would tell the counts.
+    pub(crate) fn end(&self) {
+        let mut state = self.known();
+        let mut rest = state.acts.rest("acts");
+        rest.append(&mut state.near.rest("messages"));
+        rest.append(&mut state.others.rest("messages"));
+        state.keep_counts(rest);
     }
 
     /// Keeps an entry until the next look at what waits.
@@ -94,6 +285,16 @@ impl Refusals {
     /// The entries that were kept.
     pub(crate) fn take(&self) -> Batch {
         std::mem::take(&mut self.known().entries)
+    }
+
+    /// Keeps a count until the next look at what waits.
+    pub(crate) fn keep_count(&self, count: RefusalCount) {
+        self.known().keep_counts([count]);
+    }
+
+    /// The counts that wait to be written.
+    pub(crate) fn take_counts(&self) -> VecDeque<RefusalCount> {
+        std::mem::take(&mut self.known().counts)
     }
 
     /// With what data an agent of that name works, by its contract.
@@ -116,43 +317,4 @@ impl Refusals {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_is_new_once_for_each_set() {
-        let refusals = Refusals::default();
-        let (one, other) = (Some([1; 32]), Some([2; 32]));
-        assert_eq!([refusals.note(one, [7; 32]), refusals.note(one, [8; 32])], [RefusalEntry::Own; 2]);
-        assert_eq!(refusals.note(one, [7; 32]), RefusalEntry::None);
-        assert_eq!(refusals.note(other, [7; 32]), RefusalEntry::Own, "another set refused it");
-        assert_eq!(refusals.note(None, [7; 32]), RefusalEntry::Own, "a file that cannot be read does");
-    }
-
-    #[test]
-    fn of_very_many_refusals_of_one_set_the_log_has_some_and_of_the_others_how_many() {
-        let refusals = Refusals::default();
-        let number = |number: usize| althing_protocol::digest(&number.to_be_bytes());
-        let written = |set, of: std::ops::Range<usize>| of.map(|one| refusals.note_act(set, number(one))).collect();
-        let all: Vec<RefusalEntry> = written(None, 0..REFUSALS_MAX + 9);
-        assert_eq!(all[..REFUSALS_MAX], [RefusalEntry::Own; REFUSALS_MAX]);
-        let [one, two, four, eight] = [1, 2, 4, 8].map(RefusalEntry::Count);
-        let none = RefusalEntry::None;
-        assert_eq!(all[REFUSALS_MAX..], [one, two, none, four, none, none, none, eight, none]);
-        let again: Vec<RefusalEntry> = written(None, 0..REFUSALS_MAX);
-        assert_eq!(again, [none; REFUSALS_MAX], "those it has");
-        assert_eq!(refusals.note(None, number(0)), RefusalEntry::Own, "messages have room of their own");
-        let next: Vec<RefusalEntry> = written(Some([1; 32]), 0..REFUSALS_MAX);
-        assert_eq!(next, [RefusalEntry::Own; REFUSALS_MAX], "so has the next set");
-    }
-
-    #[test]
-    fn the_data_of_an_agent_is_that_of_its_strictest_contract() {
-        let refusals = Refusals::default();
-        assert_eq!(refusals.data_of("clerk"), None);
-        refusals.note_data("clerk", DataLabel::Internal);
-        refusals.note_data("clerk", DataLabel::Restricted);
-        refusals.note_data("clerk", DataLabel::Internal);
-        assert_eq!(refusals.data_of("clerk"), Some(DataLabel::Restricted));
-    }
-}
+mod tests;

@@ -44,7 +44,7 @@ pub async fn end_questions_of(
     }
     put_over(governance, &next, &over, &mut batch);
     governance.write(batch, Durability::Synced).await?;
-    consultation::forsake(governance, &next, &over);
+    consultation::forsake(governance, &over);
     governance.book().publish(next);
     Ok(over.len())
 }

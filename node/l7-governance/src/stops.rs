@@ -74,6 +74,14 @@ impl ToolGate for StopGate {
         .boxed()
     }
 
+    fn is_current(&self, call: &ToolCall<'_>, permit: &Permit) -> bool {
+        self.stops.check(&call.agent.id).is_ok() && self.inner.is_current(call, permit)
+    }
+
+    fn take_back(&self, receipt: &[u8; 16]) {
+        self.inner.take_back(receipt);
+    }
+
     fn settle<'a>(
         &'a self,
         call: &'a ToolCall<'a>,

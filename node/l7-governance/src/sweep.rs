@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use althing_store::Durability;
+use althing_store::{Batch, Durability};
 
 use crate::consultation;
 use crate::governance::{Governance, put_over};
+use crate::leaves;
 
 /// Between two looks at what is over.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ impl Governance {
     pub async fn sweep(&self) {
         let _writing = self.writing().lock().await;
         let mut batch = self.decision_log().rows(self.ports().store.as_ref());
-        let kept = self.policies().refusals.take();
+        let kept = denials(self);
         batch.append(kept.clone());
         let before = self.book().now();
         if batch.is_empty() && before.is_empty() {
@@ -57,7 +58,7 @@ impl Governance {
             self.book().over().extend(ended);
             return;
         }
-        consultation::forsake(self, &next, &over);
+        consultation::forsake(self, &over);
         if is_changed {
             self.book().publish(next);
         }
@@ -65,9 +66,28 @@ impl Governance {
 
     /// What the node stops with: all that was noted is on disk.
     pub async fn shut_down(&self) {
+        self.policies().refusals.end();
         self.sweep().await;
         if let Err(error) = self.audit().drain().await {
             tracing::warn!(%error, "entries of the audit log wait for the next start");
         }
     }
+}
+
+/// The entries of denials that nobody could wait for, and of how many there were where no further one tells it.
+fn denials(governance: &Governance) -> Batch {
+    let refusals = &governance.policies().refusals;
+    let mut entries = refusals.take();
+    for count in refusals.take_counts() {
+        match governance.audit().entry_at_least(leaves::further_refused(count, governance.now_ms())) {
+            Ok(entry) => {
+                entries.append(entry);
+            }
+            Err(error) => {
+                tracing::error!(%error, "how many denials there were has no entry in the audit log; it is tried again");
+                refusals.keep_count(count);
+            }
+        }
+    }
+    entries
 }

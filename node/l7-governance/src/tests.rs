@@ -23,12 +23,17 @@ use super::*;
 mod admission;
 mod differences;
 mod erasure;
+mod handoffs;
 mod messages;
 mod models;
 mod planted;
+mod promises;
 mod questions;
 mod records;
+mod refusals;
+mod reviews;
 mod sets;
+mod tool_changes;
 mod tools;
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -54,9 +59,14 @@ impl Bench {
     }
 
     async fn start(&self) -> Governance {
+        self.start_on(self.store.clone()).await
+    }
+
+    /// The same on a store that is not always as good as its own.
+    async fn start_on(&self, store: Arc<dyn Store>) -> Governance {
         let (now, drawn, key) = (self.now_ms.clone(), self.drawn.clone(), SecretKey::from_seed(&[1; 32]));
         let ports = Ports {
-            store: self.store.clone(),
+            store,
             clock: WallClock::new(move || now.load(Ordering::Relaxed)),
             entropy: Entropy::new(move |bytes| {
                 let number = drawn.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -162,6 +172,7 @@ impl Turn {
             is_journalled: true,
             asks_nobody: false,
             clearance: None,
+            level: None,
         }
     }
 }

@@ -143,8 +143,8 @@ pub struct NodeStatus {
     pub turns: Vec<TurnFinding>,
     /// What is decided, asked and recorded.
     pub governance: GovernanceHealth,
-    /// Agents with a higher version of their model of which no rollout could be begun, and why.
-    pub held_models: Vec<(String, String)>,
+    /// What is the matter with versions of agents.
+    pub rollouts: Vec<althing_node::rollouts::RolloutTrouble>,
     /// The groups that this node belongs to.
     pub groups: Vec<GroupHealth>,
     /// Entries of `things.urls` that cannot be read, and why.
@@ -197,7 +197,7 @@ pub fn diagnose(status: &NodeStatus) -> Vec<Finding> {
     sessions::judge(&status.sessions, &mut findings);
     groups(status, &mut findings);
     verification::judge(&status.turns, &mut findings);
-    findings.extend(status.held_models.iter().map(verification::judge_held));
+    findings.extend(status.rollouts.iter().map(verification::judge_rollout));
     governance::judge(&status.governance, &mut findings);
     findings.extend(status.registries.iter().map(registries::judge));
     findings.extend(status.registries.iter().flat_map(registries::judge_held));

@@ -21,7 +21,7 @@ pub struct Verify {
     /// The media types that an answer may have (`application/json`, `text/*`); empty: any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<String>,
-    /// Whether an answer that its model cut is refused.
+    /// Whether an answer that its model cut is refused. Of an agent without a model it judges nothing.
     #[serde(skip_serializing_if = "is_false")]
     pub finished: bool,
     /// Tools and agents that say whether an answer is good, in their order.
@@ -119,10 +119,12 @@ impl Verify {
         *self == Verify::default()
     }
 
-    /// Whether answers have to pass a gate.
+    /// Whether answers have to pass a gate. `is_model`: whether a model makes them. Only models say whether they were cut, so that
+    /// `finished` alone is no gate of any other agent: it could refuse nothing.
     #[must_use]
-    pub fn judges_answers(&self) -> bool {
-        self.schema.output.is_some() || !self.media.is_empty() || self.finished || self.of_answers().next().is_some()
+    pub fn judges_answers(&self, is_model: bool) -> bool {
+        let is_cut_refused = self.finished && is_model;
+        is_cut_refused || self.schema.output.is_some() || !self.media.is_empty() || self.of_answers().next().is_some()
     }
 
     /// The checks of answers: those that are not asked after calls.
@@ -212,11 +214,22 @@ mod tests {
     fn what_is_not_written_is_no_gate() {
         let bare = contract(json!({})).expect("sound");
         assert_eq!(bare.verify, Verify::default());
-        assert!(!bare.verify.judges_answers());
+        assert!(!bare.verify.judges_answers(true));
         let without = json!({ "class": { "latency": "srt" }, "capabilities": ["lint/*", "agents/judge"] });
         let without = Contract::from_value(&without).expect("sound");
         assert_eq!(bare.digest(), without.digest(), "contracts from before mean what they meant");
         assert_ne!(contract(json!({ "finished": true })).expect("sound").digest(), without.digest());
+    }
+
+    #[test]
+    fn that_an_answer_is_not_cut_is_a_gate_of_models_alone() {
+        let judges = |verify: Value| {
+            let read = contract(verify).expect("sound").verify;
+            [true, false].map(|is_model| read.judges_answers(is_model))
+        };
+        assert_eq!(judges(json!({ "finished": true })), [true, false], "of others nobody says whether they were cut");
+        assert_eq!(judges(json!({ "finished": true, "media": ["text/*"] })), [true, true]);
+        assert_eq!(judges(json!({ "repair": 1 })), [false, false]);
     }
 
     #[test]

@@ -54,16 +54,39 @@ pub fn plain(text: &str, to: &impl std::io::IsTerminal) -> String {
 }
 
 fn harmless(text: &str) -> String {
+    written_out(text, &['\n', '\t'])
+}
+
+/// What somebody else wrote, on one line wherever it goes: line ends and tabs are shown too, so that no text looks like another line
+/// of what is printed.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    written_out(text.trim_end(), &[])
+}
+
+/// What somebody else wrote, behind the name of its line: on that line, or below it where it has several, each with a mark.
+#[must_use]
+pub fn block(text: &str) -> String {
+    let text = text.trim_end();
+    if !text.contains('\n') {
+        return one_line(text);
+    }
+    text.lines().map(|line| format!("\n  | {}", harmless(line))).collect()
+}
+
+/// A text in which all is shown that nobody sees, or that moves text about, but for these characters.
+fn written_out(text: &str, obeyed: &[char]) -> String {
     let shown = |(c, is_seen): (char, bool)| match c {
-        '\n' | '\t' => c.to_string(),
+        c if obeyed.contains(&c) => c.to_string(),
         c if c.is_control() || !is_seen => c.escape_unicode().to_string(),
         c => c.to_string(),
     };
     marked(text).map(shown).collect()
 }
 
-/// Columns of text, each as wide as its widest cell.
+/// Columns of text, each as wide as its widest cell. A cell is one line, whoever wrote it.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let width = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
         cells.chain([head[at].len()]).max().unwrap_or(0)
@@ -104,5 +127,24 @@ mod tests {
             let shown = harmless(steering);
             assert!(shown.chars().all(|c| !c.is_control() && !is_hidden(c)), "{shown:?}");
         }
+    }
+
+    #[test]
+    fn what_others_wrote_makes_no_line_of_its_own() {
+        let forged = "ok\nneeds    nothing\r\tx\u{202e}y\u{1b}[2J\u{2028}z\n";
+        let shown = one_line(forged);
+        assert_eq!(shown, "ok\\u{a}needs    nothing\\u{d}\\u{9}x\\u{202e}y\\u{1b}[2J\\u{2028}z");
+        assert_eq!(one_line("c ä 漢 🦀\n"), "c ä 漢 🦀");
+        let rows = vec![vec!["a".to_owned(), forged.to_owned()], vec!["b".to_owned(), "fine".to_owned()]];
+        let told = table(&["id", "what"], &rows);
+        assert_eq!(told.lines().count(), 3, "a head and two rows: {told}");
+        assert!(told.contains(&format!("\na   {shown}\n")), "{told}");
+    }
+
+    #[test]
+    fn a_text_of_several_lines_is_marked_on_each_of_them() {
+        assert_eq!(block("it is done\n"), "it is done");
+        let told = format!("result   {}\nstate    open", block("ok\n\tstate    closed\r\u{1b}[2J"));
+        assert_eq!(told, "result   \n  | ok\n  | \tstate    closed\\u{d}\\u{1b}[2J\nstate    open");
     }
 }

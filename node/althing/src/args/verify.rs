@@ -37,7 +37,8 @@ pub enum Verification {
 /// `althing verify`
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verify {
-    /// Check what is recorded of a task's turns: bind again, hold the task against the hashes, prove deadlines again.
+    /// Check what is recorded of a task's turns: bind again, decide their calls again, hold the task against the hashes, prove deadlines
+    /// again.
     Run {
         /// The task's id, on the node that has it.
         task: String,

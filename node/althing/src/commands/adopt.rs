@@ -16,7 +16,7 @@ use crate::commands::agent::standing;
 use crate::commands::agreement::asked;
 use crate::commands::needs::{self, Answer as _, Lack, Next, Outcome, Rounds};
 use crate::commands::panes::exposed;
-use crate::commands::{Out, table};
+use crate::commands::{Out, one_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -128,8 +128,8 @@ fn agreed(name: &str, offer: &AgentAcceptance, grants: &Sandbox, out: &Out) -> R
 
 fn changed(AgentAcceptance { draft, changes, .. }: &AgentAcceptance) -> String {
     let line = |DraftChange { what, old, new }: &DraftChange| {
-        let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-        format!("{what}\n  was  {}\n  is   {}", or_none(old), or_none(new))
+        let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { one_line(text) };
+        format!("{}\n  was  {}\n  is   {}", one_line(what), or_none(old), or_none(new))
     };
     let all: Vec<String> = changes.iter().map(line).collect();
     let all = if all.is_empty() { "nothing that is agreed to has changed".to_owned() } else { all.join("\n") };
@@ -271,7 +271,7 @@ fn shown(draft: &AgentDraft, outcome: &str, (lack, granted): (Lack<'_>, &[String
     format!(
         "found    {} \"{}\"\nagent    {}, version {}\ncallers  {}{}{}{}{}{}\n\n{}{}\n\n{outcome}",
         draft.kind,
-        file.title,
+        one_line(&file.title),
         file.name,
         file.version,
         who(&callers),
@@ -287,7 +287,7 @@ fn shown(draft: &AgentDraft, outcome: &str, (lack, granted): (Lack<'_>, &[String
 
 /// What is sent where, for each tool of a Thing.
 fn requests(draft: &AgentDraft) -> String {
-    draft.requests.iter().map(|one| format!("\nsends    {one}")).collect()
+    draft.requests.iter().map(|one| format!("\nsends    {}", one_line(one))).collect()
 }
 
 /// Where the name in its address leads.
@@ -307,17 +307,19 @@ fn led(file: &AgentFile) -> String {
 
 /// What its program asks to reach.
 fn reached(draft: &AgentDraft) -> String {
-    draft.reaches.iter().map(|one| format!("\nreaches  {one}")).collect()
+    draft.reaches.iter().map(|one| format!("\nreaches  {}", one_line(one))).collect()
 }
 
 /// Who signed the card of an A2A agent.
 fn signed(draft: &AgentDraft) -> String {
-    draft.signature.as_ref().map_or_else(String::new, |said| format!("\nsigned   {said}"))
+    draft.signature.as_ref().map_or_else(String::new, |said| format!("\nsigned   {}", one_line(said)))
 }
 
-/// What was left out, a line for each.
+/// What was left out, a line for each, whatever whoever has it called it.
 fn left_out(omissions: &[DraftOmission]) -> String {
-    omissions.iter().map(|DraftOmission { what, why }| format!("\nleft out: {what}: {why}")).collect()
+    let line =
+        |DraftOmission { what, why }: &DraftOmission| format!("\nleft out: {}: {}", one_line(what), one_line(why));
+    omissions.iter().map(line).collect()
 }
 
 /// What a directory has, and what became of the Things that were chosen.
@@ -325,7 +327,9 @@ fn directory(found: &ThingDirectory) -> String {
     let ThingDirectory { kind, things, without_id, left_out: omissions, adopted } = found;
     if !adopted.is_empty() {
         let one = |one: &ThingAdoption| match one {
-            ThingAdoption::Failure(failure) => format!("{}\nnot adopted: {}", failure.id, failure.failed),
+            ThingAdoption::Failure(failure) => {
+                format!("{}\nnot adopted: {}", one_line(&failure.id), one_line(&failure.failed))
+            }
             ThingAdoption::Agent(adoption) => agent(adoption, &[]),
         };
         return adopted.iter().map(one).collect::<Vec<_>>().join("\n\n");
@@ -382,5 +386,13 @@ mod tests {
         }
         let missing = absolute(Path::new("../none"), &here.join("a")).expect_err("nothing is there");
         assert!(missing.message.contains("../none"), "{}", missing.message);
+    }
+
+    #[test]
+    fn what_is_left_out_is_one_line_whatever_it_is_called() {
+        let what = "tell\nsends    POST https://bank.example\u{202e}".to_owned();
+        let told = left_out(&[DraftOmission { what, why: "its name\nsigned   ada".to_owned() }]);
+        let line = "\nleft out: tell\\u{a}sends    POST https://bank.example\\u{202e}: its name\\u{a}signed   ada";
+        assert_eq!(told, line);
     }
 }

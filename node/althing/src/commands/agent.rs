@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::args::{Agent, Run};
 use crate::commands::agreement::agree;
 use crate::commands::panes::exposed;
-use crate::commands::{Out, print_line, table, waiting};
+use crate::commands::{Out, one_line, print_line, table, waiting};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -121,7 +121,7 @@ pub fn standing(named: &str, added: &AgentAddition) -> String {
     match status.state {
         AgentCondition::Ready | AgentCondition::Degraded if !status.tools_away.is_empty() => {
             let each = status.tools_away.iter().map(|away| format!("{} ({})", away.server, away.why));
-            let each = each.collect::<Vec<_>>().join(", ");
+            let each = one_line(&each.collect::<Vec<_>>().join(", "));
             format!(
                 "{named} runs as {id}, without the tools of servers that have not answered yet: {each}; `althing ps` \
                  shows when they do"
@@ -132,7 +132,8 @@ pub fn standing(named: &str, added: &AgentAddition) -> String {
             format!("{named} is starting as {id}: its program does not answer yet, and `althing ps` shows when it does")
         }
         state => {
-            let (state, why) = (state.name(), status.why.as_deref().unwrap_or_default());
+            // What its program, or its server, answered is in it.
+            let (state, why) = (state.name(), one_line(status.why.as_deref().unwrap_or_default()));
             format!("{named} is added as {id} and {state}: {why}; `althing logs {name}` says more")
         }
     }
@@ -289,6 +290,8 @@ mod tests {
         let (again, goes_on) = of(AgentCondition::Restarting, "it ended with exit status 1");
         let words = "weather 1.2.0 is added as urn:x and restarting: it ended with exit status 1; `althing logs weather` says more";
         assert_eq!((again.as_str(), goes_on), (words, false));
+        let (forged, _) = of(AgentCondition::Restarting, "it ended\nweather 1.2.0 runs as urn:x");
+        assert_eq!(forged.lines().count(), 1, "{forged}");
         let gone = of(AgentCondition::Unreachable, "connection refused");
         assert!(gone.0.contains("and unreachable: connection refused") && gone.1, "{gone:?}");
     }

@@ -7,7 +7,7 @@ use althing_api::{
 };
 use serde::Serialize;
 
-use crate::commands::{Out, contents, plain};
+use crate::commands::{Out, contents, one_line, plain};
 use crate::exit::{Failure, code};
 
 /// A release that something is done to for ever, as scripts are told what they would agree to.
@@ -86,7 +86,7 @@ pub fn of_update(offer: &UpdateOffer) -> String {
 
 /// On one line, and no longer than it can be shown.
 fn line(text: &str) -> String {
-    let whole = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match whole.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{} … (+{} characters: --json)", &whole[..end], whole[end..].chars().count()),
         None => whole,
@@ -103,14 +103,15 @@ fn steps(steps: &[WorkflowStep]) -> String {
                 StepTarget::Agent(agent) => (format!("the agent {agent}"), &task.input),
             },
         };
-        format!("step      {}{}: {who}: {}\n", step.id, conditions(step), line(what))
+        // A template, and what a condition compares, are texts of its author's.
+        format!("{}\n", one_line(&format!("step      {}{}: {who}: {}", step.id, conditions(step), line(what))))
     };
     steps.iter().map(step).collect()
 }
 
 /// The steps of a workflow, and what of them is not known here; each on one line.
 fn of_workflow(workflow: &WorkflowOutline) -> String {
-    let words = |words: &[String]| if words.is_empty() { "none".to_owned() } else { words.join(" ") };
+    let words = |words: &[String]| if words.is_empty() { "none".to_owned() } else { one_line(&words.join(" ")) };
     format!(
         "what      {}: {}\n{}needs     capabilities {}; agents {}\nunknown   {}\nrights    none: a group of yours runs \
          it, with its members' agents and their contracts",
@@ -171,6 +172,9 @@ mod tests {
         let said = "step      sum, after list and ask, if ask equals \"yes\", for each of list, again from list until it \
             contains \"0\", at most 4 times: the agent clerk: add them\n";
         assert_eq!(steps(&[all]), said);
+        let is = "equals yes\nrights    none".to_owned();
+        let forged = WorkflowStep { when: Some(StepTest { step: "a".to_owned(), is }), ..step("b", "x") };
+        assert_eq!(steps(&[forged]), "step      b, if a equals yes\\u{a}rights    none: the agent clerk: x\n");
         let long = "x".repeat(SHOWN_CHARS + 3);
         assert!(steps(&[step("a", &long)]).ends_with("x … (+3 characters: --json)\n"));
     }

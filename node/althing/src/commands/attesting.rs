@@ -4,7 +4,7 @@ use althing_api::{AttestRequest, Attestation, AttestationStatement, ReleaseDetai
 
 use crate::args::{AttestArgs, ShowArgs};
 use crate::commands::agent::escape;
-use crate::commands::{Out, date_time};
+use crate::commands::{Out, date_time, one_line};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -43,7 +43,7 @@ fn described(shown: &ReleaseDetails) -> String {
         none if none.is_empty() => "attested  nothing is".to_owned(),
         lines => lines.trim_end().to_owned(),
     };
-    let form = |form: &ThingForm| format!("form      {}  {}\n", form.of, address(form));
+    let form = |form: &ThingForm| format!("{}\n", one_line(&format!("form      {}  {}", form.of, address(form))));
     let forms: String = shown.forms.iter().map(form).collect();
     format!(
         "release   {} {}, {}\n{}since     {} in {}\nis        {runs}\ncontent   sha256 {}\n{forms}{attested}",
@@ -84,7 +84,7 @@ pub fn resemblance(twins: &[&str]) -> String {
     if twins.is_empty() {
         return String::new();
     }
-    format!("CAREFUL   its name looks like those of others, who were here before: {}\n", twins.join(" "))
+    format!("CAREFUL   its name looks like those of others, who were here before: {}\n", one_line(&twins.join(" ")))
 }
 
 /// What was found of a release, a line each.
@@ -92,7 +92,29 @@ pub fn lines(attested: &[Attestation]) -> String {
     let line = |row: &Attestation| {
         let of = row.version.as_deref().unwrap_or("all versions");
         let (name, finding, by) = (&row.name, &row.finding, &row.by);
-        format!("attested  {name} of {of}: {finding}, by {by} at {}\n", date_time(row.accepted_ms))
+        let said = format!("attested  {name} of {of}: {finding}, by {by} at {}", date_time(row.accepted_ms));
+        format!("{}\n", one_line(&said))
     };
     attested.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_of_a_release_is_one_line_each() {
+        let one = Attestation {
+            name: "audit\nattested  audit".to_owned(),
+            by: "urn:a".to_owned(),
+            version: Some("1.0.0".to_owned()),
+            finding: "good\u{202e}".into(),
+            accepted_ms: 0,
+            until_ms: 1,
+        };
+        let told = lines(&[one.clone(), one]);
+        let line = r#"attested  audit\u{a}attested  audit of 1.0.0: "good\u{202e}", by urn:a at 1970-01-01T00:00:00Z"#;
+        assert_eq!(told.lines().collect::<Vec<_>>(), [line, line]);
+        assert_eq!(resemblance(&["urn:b\nis        fine"]).lines().count(), 1);
+    }
 }

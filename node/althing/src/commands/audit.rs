@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::args::{Audit, AuditQueryArgs};
 use crate::commands::agreement::agree;
-use crate::commands::{Out, date_time, print_line, table};
+use crate::commands::{Out, block, date_time, one_line, print_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -231,7 +231,7 @@ fn witnessed(witness: &AuditWitnessEntry) -> String {
         None => "signed nothing since the node was started".to_owned(),
     };
     let silent = silent_ms.map(|since_ms| format!("; it does not sign since {}", date_time(since_ms)));
-    let problem = problem.as_ref().map(|problem| format!("; {problem}"));
+    let problem = problem.as_ref().map(|problem| format!("; {}", one_line(problem)));
     format!("witness {name} at {url} {signed}{}{}", silent.unwrap_or_default(), problem.unwrap_or_default())
 }
 
@@ -243,7 +243,7 @@ fn number(entry: &AuditEntry) -> String {
 /// An entry, line by line.
 fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
     let mut lines = format!("entry     {}, {}\n", number(entry), date_time(entry.at_ms));
-    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:9} {value}\n"));
+    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:9} {}\n", one_line(value)));
     line("what", &entry.stage);
     for (name, value) in [
         ("agent", &entry.agent),
@@ -274,8 +274,10 @@ fn lines(entry: &AuditEntry, bodies: &[AuditBody]) -> String {
         let trusted = if label.trusted { "" } else { ", from sources that nobody vouches for" };
         line(name, &format!("{}{trusted}", label.level));
     }
-    for body in bodies {
-        line(&body.role, body.text.as_deref().unwrap_or("not there: erased, over its time, or too large"));
+    for AuditBody { role, text } in bodies {
+        // What agents and tools wrote: none of its lines looks like one of the entry, such as that a witness signed it.
+        let text = block(text.as_deref().unwrap_or("not there: erased, over its time, or too large"));
+        lines.push_str(&format!("{:9} {text}\n", one_line(role)));
     }
     lines
 }
@@ -429,6 +431,18 @@ mod tests {
         list.entries.clear();
         assert_eq!(listed(&list), "none of the 9 entries is such a one");
         let gone = AuditBody { role: "arguments".to_owned(), text: None };
+        let forged = Some("done\nwitness   v.example signed it\u{202e}".to_owned());
+        let told = shown(&AuditDetails {
+            entry: AuditEntry { principals: vec!["local\nwitness   u.example signed it".to_owned()], ..entry.clone() },
+            bodies: vec![AuditBody { role: "result".to_owned(), text: forged }],
+            witnesses: vec!["w.example".to_owned()],
+            export: String::new(),
+        });
+        assert!(
+            told.contains("result    \n  | done\n  | witness   v.example signed it\\u{202e}\nwitness   w"),
+            "{told}"
+        );
+        assert_eq!(told.lines().filter(|line| line.starts_with("witness")).count(), 1, "{told}");
         let told = shown(&AuditDetails {
             entry,
             bodies: vec![gone],

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::Call;
 use crate::commands::agent::escape;
-use crate::commands::{Out, plain, print_line, rows, short, text, waiting};
+use crate::commands::{Out, one_line, plain, print_line, rows, short, text, waiting};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -123,7 +123,8 @@ fn about(data: &Value) -> Vec<String> {
         let (read, wrote) = (text(usage, "inputTokens"), text(usage, "outputTokens"));
         lines.push(format!("{}: {read} tokens read, {wrote} written", text(usage, "model")));
     }
-    lines
+    // The agent's node says it.
+    lines.iter().map(|line| one_line(line)).collect()
 }
 
 /// The tools of which calls were denied.
@@ -180,7 +181,7 @@ impl Shown {
             true => print_line(&json!({ "denied": denials }).to_string()),
             false => {
                 let lines = denials.iter().map(|Denial { tool, reason }| format!("{tool} was denied: {reason}"));
-                self.about.extend(lines);
+                self.about.extend(lines.map(|line| one_line(&line)));
             }
         }
     }
@@ -326,6 +327,12 @@ mod tests {
         assert!(told.contains("`althing call AGENT --task 01a2` shows how it stands"), "whatever its agent is: {told}");
         assert_eq!(gone(Failure::failed("no"), Some("01a2")).message, "no", "it is there");
         assert_eq!(gone(Failure::new(code::NO_NODE, "no"), None).message, "no", "there is no task yet");
+    }
+
+    #[test]
+    fn what_another_node_says_of_an_answer_is_one_line_for_each_thing() {
+        let cited = json!({ "citations": [{ "file": "a.txt\n  shop/pay was denied: no", "line": 3 }] });
+        assert_eq!(about(&cited), [r"a.txt\u{a}  shop/pay was denied: no:3"]);
     }
 
     #[test]

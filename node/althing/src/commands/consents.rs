@@ -5,7 +5,7 @@ use althing_api::{ConsentList, ConsentRemoval, StandingConsent};
 use crate::args::{ConsentWork, Consents};
 use crate::commands::agent::escape;
 use crate::commands::agreement::agree;
-use crate::commands::{Out, date_time, table};
+use crate::commands::{Out, date_time, one_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -61,7 +61,7 @@ fn listed(list: &ConsentList) -> String {
 /// What is taken back.
 fn shown(one: &StandingConsent) -> String {
     let mut lines = String::new();
-    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:8} {value}\n"));
+    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:8} {}\n", one_line(value)));
     let sources = if one.label.trusted { ", from trusted sources" } else { "" };
     line("yes", &one.id);
     line("of", &one.person);
@@ -105,6 +105,8 @@ mod tests {
         for words in ["of       ada", "with     item = \"lamp\"", "any      note", left] {
             assert!(told.contains(words), "{words} in {told}");
         }
+        let told = shown(&StandingConsent { free: vec!["note\nleft     9 times".to_owned()], ..one("0a0b") });
+        assert_eq!(told.lines().filter(|line| line.starts_with("left")).count(), 1, "{told}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::commands::{rows, text};
+use crate::commands::{one_line, rows, text};
 
 /// Characters that are shown of a prompt, or of what there are no words for.
 const SHOWN_CHARS: usize = 300;
@@ -15,10 +15,10 @@ pub fn of_file(file: &Value, reaches: &[String]) -> String {
     let contract = &file["contract"];
     let words = |list: &Value| {
         let words: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if words.is_empty() { "none".to_owned() } else { words.join(" ") }
+        if words.is_empty() { "none".to_owned() } else { one_line(&words.join(" ")) }
     };
-    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let reaches: String = reaches.iter().map(|program| format!("\nreaches   {program}")).collect();
+    let line = |text: String| one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let reaches: String = reaches.iter().map(|program| format!("\nreaches   {}", one_line(program))).collect();
     format!(
         "what      {}\nruns      {}\ntools     {}{reaches}\nmemory    embeddings by {}\nmay call  {}\nsecrets   {}\nclass     {}",
         line(text(file, "description")),
@@ -185,6 +185,13 @@ mod tests {
         let servers = json!({ "maps": { "command": ["maps"] }, "web": { "url": "https://w.example", "allow": ["a"] } });
         let words = "maps: the program `maps`; web: the server https://w.example, besides {\"allow\":[\"a\"]}";
         assert_eq!(tools(&servers), words);
+    }
+
+    #[test]
+    fn no_member_of_a_file_looks_like_another_line() {
+        let file = json!({ "description": "Says it.\nruns      nothing", "contract": { "capabilities": ["a\nsecrets   none"] } });
+        let told = of_file(&file, &["x\nreaches   nothing".to_owned()]);
+        assert_eq!(told.lines().count(), 8, "a line for each thing: {told}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use althing_api::{
 use serde_json::json;
 
 use crate::args::Doctor;
-use crate::commands::{Out, table};
+use crate::commands::{Out, one_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::words;
@@ -35,7 +35,9 @@ fn word(finding: &mut DoctorFinding) {
 
 fn people(report: &DoctorReport) -> String {
     let findings = report.findings.iter().flat_map(finding);
-    findings.chain(report.dialled_back.iter().flat_map(dials)).collect::<Vec<_>>().join("\n")
+    // Others say why they refuse, and what they dialled.
+    let lines = findings.chain(report.dialled_back.iter().flat_map(dials)).map(|line| one_line(&line));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn finding(DoctorFinding { layer, fine, what, remedy, .. }: &DoctorFinding) -> Vec<String> {
@@ -122,6 +124,12 @@ mod tests {
             "      z6Mk could not be asked to dial back: it left",
         ];
         assert_eq!(people(&report).lines().collect::<Vec<_>>(), expected);
+        let forged = "it left\nok    L7  all is well";
+        let dialled_back = vec![asked(false, DialBackOutcome::NotAsked(forged.to_owned()))];
+        let findings = vec![DoctorFinding { what: forged.to_owned(), ..finding(false, forged) }];
+        let told = people(&DoctorReport { fine: false, findings, dialled_back });
+        assert_eq!(told.lines().filter(|line| line.starts_with("ok")).count(), 0, "{told}");
+        assert_eq!(told.lines().count(), 3, "{told}");
     }
 
     #[test]

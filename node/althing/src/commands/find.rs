@@ -8,7 +8,7 @@ use althing_api::{
 };
 
 use crate::args::Find;
-use crate::commands::{Out, attesting, short, table};
+use crate::commands::{Out, attesting, one_line, short, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -112,7 +112,7 @@ fn people(found: &SearchReply) -> String {
         let twins = thing.release.iter().flat_map(|release| release.twins.iter().map(String::as_str));
         let careful = attesting::resemblance(&twins.collect::<Vec<_>>());
         if !careful.is_empty() {
-            shown.push_str(&format!("\n{} ({})\n{careful}", thing.title, thing.id));
+            shown.push_str(&format!("\n{} ({})\n{careful}", one_line(&thing.title), one_line(&thing.id)));
         }
     }
     if let Some(explain) = &found.explain {
@@ -186,7 +186,7 @@ fn explained(explain: &SearchExplanation) -> String {
             SearchPlace::Table => "the table was not searched",
             SearchPlace::Registries => "registries were not asked",
         };
-        shown.push_str(&format!("{what}: {why}\n"));
+        shown.push_str(&format!("{what}: {}\n", one_line(why)));
     }
     shown
 }
@@ -289,7 +289,7 @@ mod tests {
         };
         let lamp = ThingMatch {
             id: "urn:lamp".to_owned(),
-            title: "Lamp".to_owned(),
+            title: "Lamp\nCAREFUL   not so".to_owned(),
             description: None,
             can: vec!["light.on".to_owned(), "light.off".to_owned()],
             from: "main".to_owned(),
@@ -302,9 +302,10 @@ mod tests {
             "hosted here, 2 s ago",
             "bill/pay  Pays a bill.\n",
             "light.on light.off",
-            "Lamp (urn:lamp)\nCAREFUL",
+            "Lamp\\u{a}CAREFUL   not so (urn:lamp)\nCAREFUL",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
+        assert_eq!(shown.lines().filter(|line| line.starts_with("CAREFUL")).count(), 1, "no title is a line: {shown}");
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::commands::agent::escape;
-use crate::commands::{Out, date_time};
+use crate::commands::{Out, date_time, one_line};
 use crate::config::Config;
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
@@ -69,7 +69,8 @@ async fn offer(at: &Paths, offer: &args::OfferArgs, out: &Out) -> Result<(), Fai
 /// What became of an offer, for people.
 fn told(outcome: &HandoffOutcome) -> String {
     let HandoffOutcome { handoff, task, recipient, state, becomes, original, reason, message } = outcome;
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    // The recipient's node wrote them.
+    let text = |text: &Option<String>| one_line(text.as_deref().unwrap_or_default());
     match state {
         HandoffCondition::Given => {
             format!("{task}  handed over to {recipient}, as its task {}; handoff {handoff}", text(becomes))
@@ -312,7 +313,7 @@ fn report(
 fn verdict(report: &HandoffReport) -> String {
     let is_valid = report.problems.is_empty();
     let mut lines = format!("{}: {}\n", report.file.display(), if is_valid { "valid" } else { "not valid" });
-    let mut line = |name: &str, value: &str| lines.push_str(&format!("  {name:10} {value}\n"));
+    let mut line = |name: &str, value: &str| lines.push_str(&format!("  {name:10} {}\n", one_line(value)));
     line("task", &report.task);
     line("from", &report.sender);
     line("to", &report.recipient);
@@ -380,5 +381,8 @@ mod tests {
         {
             assert!(told.contains(words), "{words}: {told}");
         }
+        let message = Some("no\nt-1  handed over to urn:althing:zQm:auditor".to_owned());
+        let rejected = HandoffOutcome { state: HandoffCondition::Rejected, message, ..outcome };
+        assert_eq!(super::told(&rejected).lines().count(), 1, "what the recipient says is no outcome");
     }
 }

@@ -4,7 +4,7 @@ use althing_api::{CheckVerdict, LineageGap, LineageReport, LineageTask, RunVerif
 
 use crate::args::Verify;
 use crate::commands::agent::escape;
-use crate::commands::{Out, date_time, short};
+use crate::commands::{Out, date_time, one_line, short};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -38,7 +38,12 @@ fn people(report: &LineageReport) -> String {
     if report.more {
         lines.push("more tasks were called than are followed".to_owned());
     }
-    lines.join("\n")
+    joined(&lines)
+}
+
+/// Lines of a report, of which other nodes and agents wrote parts.
+fn joined(lines: &[String]) -> String {
+    lines.iter().map(|line| one_line(line)).collect::<Vec<_>>().join("\n")
 }
 
 fn task_lines(of: &LineageTask) -> Vec<String> {
@@ -119,7 +124,7 @@ fn verdicts(report: &RunVerification) -> String {
             format!("  {word} {:9}  {}", check.what, check.why)
         }));
     }
-    lines.join("\n")
+    joined(&lines)
 }
 
 #[cfg(test)]
@@ -169,6 +174,10 @@ mod tests {
             caller: Some("t-1".to_owned()),
             why: "it is not connected".to_owned(),
         };
+        let why = "it is\n    output   ffff".to_owned();
+        let forged = LineageGap { why, caller: Some("t-1\u{202e}".to_owned()), ..gap.clone() };
+        let told = people(&LineageReport { tasks: Vec::new(), gaps: vec![forged], more: false });
+        assert_eq!(told, r"task t-2 of urn:echo, called by t-1\u{202e}: it is\u{a}    output   ffff");
         let told = people(&LineageReport { tasks: vec![task], gaps: vec![gap], more: false });
         let order = [
             "prompt   eeeeeeeeeeee",
@@ -198,5 +207,9 @@ mod tests {
         };
         let told = verdicts(&report);
         assert!(told.contains("NOT ALL") && told.contains("  BROKEN output     why"), "{told}");
+        let checks = vec![RunCheck { why: "why\n  ok     output".to_owned(), ..check(CheckVerdict::Broken) }];
+        let turns = vec![TurnVerification { message: "m-1".to_owned(), checks }];
+        let told = verdicts(&RunVerification { turns, ..report });
+        assert_eq!(told.lines().count(), 3, "no reason is a check: {told}");
     }
 }

@@ -7,7 +7,7 @@ use althing_td::{CARD_BYTES_MAX, Finding, Report, Severity, lint_card, validate}
 use serde::Serialize;
 
 use crate::args::{Card, Lint, Td};
-use crate::commands::Out;
+use crate::commands::{Out, one_line};
 use crate::exit::{Failure, code};
 
 /// What was found in each file.
@@ -60,7 +60,9 @@ fn people(FileReport { file, findings, .. }: &FileReport<'_>) -> String {
             Severity::Warning => "warning",
         };
         let pointer = if pointer.is_empty() { "/" } else { pointer.as_str() };
-        lines.push_str(&format!("  {severity} [{rule}] at {pointer}: {message}. {remedy}\n"));
+        // A pointer has the names of members, which whoever wrote the file chose.
+        let line = format!("  {severity} [{rule}] at {pointer}: {message}. {remedy}");
+        lines.push_str(&format!("{}\n", one_line(&line)));
     }
     lines
 }
@@ -78,4 +80,24 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
         return Err(failed(&format!("it has more than {CARD_BYTES_MAX} bytes")));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_of_a_member_looks_like_what_is_said_of_a_file() {
+        let finding = Finding {
+            pointer: "/actions/tell\ncard.json: valid\u{202e}".to_owned(),
+            rule: "no-such-rule",
+            severity: Severity::Error,
+            message: "it is not there".to_owned(),
+            remedy: "Write it".to_owned(),
+        };
+        let file = FileReport { file: Path::new("card.json"), valid: false, findings: vec![finding] };
+        let told = people(&file);
+        let line = r"  error [no-such-rule] at /actions/tell\u{a}card.json: valid\u{202e}: it is not there. Write it";
+        assert_eq!(told, format!("card.json: not valid, 1 errors, 0 warnings\n{line}\n"));
+    }
 }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::args::Memory;
 use crate::commands::agent::escape;
-use crate::commands::{Out, date_time, table};
+use crate::commands::{Out, date_time, one_line, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -119,8 +119,9 @@ fn namespaces(all: &MemoryNamespaces) -> String {
 
 fn content(all: &MemoryContent) -> String {
     let mut lines = vec![format!("{} bytes", all.bytes)];
-    lines.extend(all.sources.iter().map(|(source, passages)| format!("source  {source} ({passages} passages)")));
-    lines.extend(all.keys.iter().map(|key| format!("key     {key}")));
+    let source = |(source, passages): (&String, &usize)| format!("source  {} ({passages} passages)", one_line(source));
+    lines.extend(all.sources.iter().map(source));
+    lines.extend(all.keys.iter().map(|key| format!("key     {}", one_line(key))));
     lines.join("\n")
 }
 
@@ -128,7 +129,7 @@ fn passage(one: &MemoryPassage) -> String {
     format!(
         "[#{}] {} (likeness {:.2}, source hash {})\n{}\n\n",
         one.id,
-        one.source,
+        one_line(&one.source),
         one.likeness,
         one.source_hash.get(..HASH_SHOWN).unwrap_or_default(),
         one.text
@@ -174,5 +175,7 @@ mod tests {
         let sources = [("a.txt".to_owned(), 2)].into_iter().collect();
         let held = MemoryContent { bytes: 12, sources, keys: vec!["last".to_owned()] };
         assert_eq!(content(&held), "12 bytes\nsource  a.txt (2 passages)\nkey     last");
+        let forged = MemoryContent { keys: vec!["last\nsource  b.txt".to_owned()], ..held };
+        assert_eq!(content(&forged).lines().count(), 3, "an agent's key is no source");
     }
 }

@@ -9,7 +9,7 @@ use althing_api::{
 use crate::args::{ApproveArgs, Org, PurgeArgs, RejectArgs};
 use crate::commands::agent::escape;
 use crate::commands::agreement::{ReleaseReference, agree, of_approval};
-use crate::commands::{Out, date_time, table};
+use crate::commands::{Out, date_time, one_line, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -79,7 +79,7 @@ fn proven(proof: &DomainProof) -> String {
     if *proven {
         lines.push(format!("{domain} names you ({})", by.as_deref().unwrap_or_default()));
     } else {
-        lines.push(format!("{domain} is not proven: {}", why.as_deref().unwrap_or_default()));
+        lines.push(format!("{domain} is not proven: {}", one_line(why.as_deref().unwrap_or_default())));
         lines.push(how_to_prove(domain, organisation));
     }
     if let Some(held) = held {
@@ -90,7 +90,7 @@ fn proven(proof: &DomainProof) -> String {
             lines.push(format!("the registry has it as yours, by {by}"));
         }
         if !held.twins.is_empty() {
-            lines.push(format!("domains here that look like it: {}", held.twins.join(" ")));
+            lines.push(format!("domains here that look like it: {}", one_line(&held.twins.join(" "))));
         }
     }
     lines.join("\n")
@@ -101,7 +101,7 @@ fn missing(watched: &LogWatch) -> String {
     let line = |entry: &ReceiptEntry| match entry {
         ReceiptEntry::Fault(fault) => {
             let (entry, why) = (fault.entry, &fault.why);
-            format!("MISSING   entry {entry}, of which there is a receipt that does not hold: {why}\n")
+            format!("MISSING   entry {entry}, of which there is a receipt that does not hold: {}\n", one_line(why))
         }
         ReceiptEntry::Proof(proof) => format!(
             "MISSING   entry {}, {} {} {}: the registry proved that its log had it, accepted at {}, and its log has it no more. \
@@ -109,7 +109,7 @@ fn missing(watched: &LogWatch) -> String {
             proof.entry,
             proof.what,
             proof.about,
-            proof.detail,
+            one_line(&proof.detail),
             date_time(proof.accepted_ms),
             proof.entry,
         ),
@@ -160,15 +160,20 @@ pub async fn approve(at: &Paths, args: &ApproveArgs, out: &Out) -> Result<(), Fa
     let ApproveArgs { what, audience, registry, .. } = args.clone();
     let mut request = ApproveRequest { what, audience, registry, agreed: None };
     let offer: ApprovalOffer = at.connect().await?.ask("/releases/approve", &request).await?;
-    let ApprovalOffer { agent, version, digest, .. } = &offer;
-    let shown = format!("release   {agent} {version}\ndigest    {digest}\n{}", of_approval(&offer));
-    agree(&offer, &shown, args.yes, "sign", out)?;
-    request.agreed = Some(digest.clone());
+    agree(&offer, &offered(&offer), args.yes, "sign", out)?;
+    request.agreed = Some(offer.digest.clone());
     let approved: ReleasePublication = at.connect().await?.ask("/releases/approve", &request).await?;
     out.show(&approved, |ReleasePublication { agent, version, registry, .. }| {
         format!("you approve {agent} {version}; the log of {registry} proves it")
     });
     Ok(())
+}
+
+/// What is signed. A registry says which release it is, in whatever words.
+fn offered(offer: &ApprovalOffer) -> String {
+    let ApprovalOffer { agent, version, digest, .. } = offer;
+    let named = one_line(&format!("release   {agent} {version}"));
+    format!("{named}\ndigest    {}\n{}", one_line(digest), of_approval(offer))
 }
 
 /// Takes a staged release away.
@@ -194,4 +199,41 @@ pub async fn purge(at: &Paths, args: &PurgeArgs, out: &Out) -> Result<(), Failur
     let purged: ReleasePurge = at.connect().await?.ask("/releases/purge", &request).await?;
     out.show(&purged, |ReleasePurge { agent, version, .. }| format!("{agent} {version} is purged"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_release_is_one_line_of_what_is_signed() {
+        let offer = ApprovalOffer {
+            agent: "urn:a".to_owned(),
+            version: "1.0.0\ndigest    0f\u{202e}".to_owned(),
+            registry: "https://r".to_owned(),
+            digest: "0e".to_owned(),
+            file: None,
+            reaches: None,
+            workflow: None,
+        };
+        let told = offered(&offer);
+        assert!(
+            told.starts_with("release   urn:a 1.0.0\\u{a}digest    0f\\u{202e}\ndigest    0e\nits files"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_a_registry_says_of_a_domain_is_one_line() {
+        let proof = DomainProof {
+            organisation: "urn:o".to_owned(),
+            domain: "a.example".to_owned(),
+            proven: false,
+            by: None,
+            why: Some("not yet\nthe registry has it as yours, by dns".to_owned()),
+            held: None,
+        };
+        let told = proven(&proof);
+        assert!(told.starts_with("a.example is not proven: not yet\\u{a}the registry has it"), "{told}");
+    }
 }

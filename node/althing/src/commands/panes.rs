@@ -6,7 +6,7 @@ use althing_api::{
 };
 
 use crate::commands::group_status::{number, role};
-use crate::commands::short;
+use crate::commands::{one_line, short};
 
 /// The agents of one class.
 pub struct Pane {
@@ -95,7 +95,8 @@ pub fn refusals(list: &AgentEntries) -> Vec<String> {
             Some(block) => format!("; its file would grant it by {block}"),
             None => String::new(),
         };
-        (!all.is_empty()).then(|| format!("{whose} was refused: {}{rest}{block}", shown.join(", ")))
+        // A program chooses what it asks for.
+        (!all.is_empty()).then(|| format!("{whose} was refused: {}{rest}{block}", one_line(&shown.join(", "))))
     };
     let agents = list.agents.iter().filter_map(AgentEntry::instance);
     agents.flat_map(|agent| agent.containment.iter().filter_map(move |program| line(agent, program))).collect()
@@ -106,8 +107,8 @@ pub fn last_words(list: &AgentEntries) -> Vec<String> {
     let line = |agent: &AgentEntry| {
         let (said, why, name) = (agent.said()?, agent.why().unwrap_or_default(), agent.name());
         let is_told = said.text.is_empty() || agent.state() == AgentCondition::Ready || why.contains(&said.text);
-        (!is_told)
-            .then(|| format!("{name} ({}) said last: {}; `althing logs {name}` says more", said.program, said.text))
+        let last = one_line(&said.text);
+        (!is_told).then(|| format!("{name} ({}) said last: {last}; `althing logs {name}` says more", said.program))
     };
     list.agents.iter().filter_map(line).collect()
 }
@@ -346,6 +347,14 @@ pub(crate) mod tests {
         };
         let words = "guide (tools.maps) said last: no map; `althing logs guide` says more";
         assert_eq!(last_words(&agent(AgentCondition::Starting, "")), [words]);
+        let text = "no map\rother (runtime) said last: all is well\u{1b}[2J".to_owned();
+        let forged = AgentInstance {
+            said: Some(ProgramLine { program: "tools.maps".to_owned(), text, at_ms: 1 }),
+            state: AgentCondition::Starting,
+            ..instance("guide", "srt")
+        };
+        let told = last_words(&list(vec![forged, instance("bare", "srt")])).remove(0);
+        assert!(told.contains(r"no map\u{d}other") && !told.contains('\u{1b}'), "{told}");
         assert_eq!(last_words(&agent(AgentCondition::Restarting, "it ended; it said: no map")), [""; 0]);
         assert_eq!(last_words(&agent(AgentCondition::Ready, "")), [""; 0]);
         let failure = AgentFailure {

@@ -12,7 +12,8 @@ use althing_store::file::read_text;
 use crate::args::{ApproveArgs, ApproveAsk, DenyAsk, RejectArgs, SigningArgs};
 use crate::commands::agent::escape;
 use crate::commands::agreement::agree;
-use crate::commands::{Out, date_time, org, print_line, table};
+use crate::commands::workflow::excerpt;
+use crate::commands::{Out, date_time, one_line, org, print_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -237,8 +238,7 @@ fn listed(list: &PendingList) -> String {
     let cells = |entry: &PendingEntry| {
         let agent = entry.agent.clone().unwrap_or_default();
         let until = entry.expires_ms.map(date_time).unwrap_or_default();
-        let action = entry.action.lines().next().unwrap_or_default().to_owned();
-        vec![entry.id.clone(), kind(&entry.source).to_owned(), agent, action, wants(entry), until]
+        vec![entry.id.clone(), kind(&entry.source).to_owned(), agent, excerpt(&entry.action), wants(entry), until]
     };
     let rows: Vec<Vec<String>> = list.pending.iter().map(cells).collect();
     let table = table(&["id", "what", "agent", "action", "needs", "until"], &rows);
@@ -255,25 +255,26 @@ fn untold(entry: &PendingEntry) -> Vec<String> {
             (times, None) => format!(" (tried {times} times, and no more)"),
             (times, Some(next_ms)) => format!(" (tried {times} times, again at {})", date_time(*next_ms)),
         };
-        format!("\nnot told: {person}{way} of {}: {why}{tried}", entry.id)
+        format!("\nnot told: {person}{way} of {}: {}{tried}", entry.id, one_line(why))
     };
     entry.untold.iter().map(line).collect()
 }
 
 /// What was not heard, behind a sentence; nothing where all was.
 fn gaps(unread: &[PendingGap]) -> String {
-    unread.iter().map(|gap| format!("\nnot heard: {}: {}", gap.at, gap.why)).collect()
+    unread.iter().map(|gap| format!("\nnot heard: {}: {}", one_line(&gap.at), one_line(&gap.why))).collect()
 }
 
 /// What is agreed to: nothing of it is formatted by an agent. Of a call the node says all of it.
 fn shown(entry: &PendingEntry) -> String {
     let mut lines = String::new();
-    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:8} {value}\n"));
+    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:8} {}\n", one_line(value)));
     match &entry.source {
         PendingSource::Call => {}
         PendingSource::Workflow { group, run, step } => {
             line("step", &format!("{step} of run {run} in group {group}"));
             line("asks", &entry.action);
+            line("whole", &format!("`althing workflow show {group} {run}` shows what is asked without a cut"));
         }
         PendingSource::Release { registry, .. } => {
             line("release", &format!("{} {}", entry.agent.as_deref().unwrap_or_default(), entry.action));
@@ -286,7 +287,7 @@ fn shown(entry: &PendingEntry) -> String {
     entry.task.iter().for_each(|task| line("task", task));
     entry.reasons.iter().for_each(|reason| line("since", reason));
     entry.expires_ms.iter().for_each(|until| line("until", &date_time(*until)));
-    let outline: String = entry.outline.iter().map(|one| format!("{one}\n")).collect();
+    let outline: String = entry.outline.iter().map(|one| format!("{}\n", one_line(one))).collect();
     format!("{outline}{lines}").trim_end().to_owned()
 }
 
@@ -335,6 +336,25 @@ mod tests {
         ] {
             assert!(told.contains(words), "{words} in {told}");
         }
+    }
+
+    #[test]
+    fn no_text_of_somebody_else_looks_like_a_line_of_what_is_agreed_to() {
+        let forged = "Go on?\nneeds    nothing\u{202e}\nuntil    2099\n";
+        let (group, run, step) = ("0b".to_owned(), "0c".to_owned(), "check".to_owned());
+        let asks = PendingEntry {
+            action: forged.to_owned(),
+            outline: vec![format!("of the workflow {forged}")],
+            reasons: vec![forged.to_owned()],
+            ..entry("0b/0c/check", PendingSource::Workflow { group, run, step })
+        };
+        let told = shown(&asks);
+        let begins = |words: &str| told.lines().filter(|line| line.starts_with(words)).count();
+        assert_eq!((begins("needs"), begins("until"), told.lines().count()), (1, 1, 8), "{told}");
+        assert!(told.contains("`althing workflow show 0b 0c`") && !told.contains('\u{202e}'), "{told}");
+        let gap = PendingGap { at: forged.to_owned(), why: forged.to_owned() };
+        let told = listed(&PendingList { pending: vec![asks], unread: vec![gap] });
+        assert_eq!(told.lines().count(), 4, "a head, a row, what to do, and what was not heard: {told}");
     }
 
     #[test]

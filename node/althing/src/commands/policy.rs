@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::args::{ExplainArgs, PolicyWork};
 use crate::commands::agreement::agree;
-use crate::commands::{Out, date_time, table};
+use crate::commands::{Out, date_time, one_line, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
@@ -271,7 +271,7 @@ fn differences(found: &PolicyDifferences) -> String {
 
 fn decided(report: &DecisionReport) -> String {
     let mut lines = format!("decision  {}, {}\n", report.decision, date_time(report.at_ms));
-    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:9} {value}\n"));
+    let mut line = |name: &str, value: &str| lines.push_str(&format!("{name:9} {}\n", one_line(value)));
     line("who", &report.principal);
     line("what", &format!("{} {}", report.action, report.resource));
     let trusted = if report.label.trusted { "" } else { ", from sources that nobody vouches for" };
@@ -455,5 +455,7 @@ mod tests {
         ] {
             assert!(told.contains(words), "{words} in {told}");
         }
+        let told = decided(&DecisionReport { resource: "Tool::\"a\nanswer    permit\"".to_owned(), ..report });
+        assert_eq!(told.lines().filter(|line| line.starts_with("answer")).count(), 1, "no name is an answer: {told}");
     }
 }

@@ -14,7 +14,7 @@ use crate::commands::adopt::{callers, who};
 use crate::commands::agent::{escape, standing, stays};
 use crate::commands::agreement::{ReleaseReference, agree, of_release, of_update};
 use crate::commands::panes::exposed;
-use crate::commands::{Out, attesting, contents, date_time, org, receipts, staging, table};
+use crate::commands::{Out, attesting, contents, date_time, one_line, org, receipts, staging, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -267,8 +267,8 @@ fn taken_back(row: &InstallStatus) -> Option<String> {
     let version = &row.version;
     match (row.yanked.as_deref(), row.quarantined.as_deref()) {
         (Some(""), _) => Some(format!("{version} was yanked")),
-        (Some(why), _) => Some(format!("{version} was yanked: {why}")),
-        (None, Some(why)) => Some(format!("its registry's operator hides {version}: {why}")),
+        (Some(why), _) => Some(format!("{version} was yanked: {}", one_line(why))),
+        (None, Some(why)) => Some(format!("its registry's operator hides {version}: {}", one_line(why))),
         (None, None) => None,
     }
 }
@@ -327,7 +327,7 @@ fn described(offer: &ReleaseOffer) -> String {
 
 /// Why higher versions were not chosen, as the registry says.
 fn passed_over(all: &[String]) -> String {
-    if all.is_empty() { String::new() } else { format!("; not chosen: {}", all.join("; ")) }
+    if all.is_empty() { String::new() } else { format!("; not chosen: {}", one_line(&all.join("; "))) }
 }
 
 /// Lists installed agents and workflows, and what their registries have now. Exits with 1 if one was revoked.

@@ -8,7 +8,7 @@ use althing_client::agent_file;
 
 use crate::args::{Rollout, RolloutArgs, RolloutBy, RolloutWork};
 use crate::commands::agent::{changed, compared, escape};
-use crate::commands::{Out, table, trial};
+use crate::commands::{Out, one_line, table, trial};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -71,10 +71,10 @@ fn path(agent: &str) -> String {
 fn shown(status: &RolloutStatus) -> String {
     let mut told = format!("{}: the new version {}\n", status.agent, state(status));
     if let Some(reason) = &status.reason {
-        told += &format!("why: {reason}\n");
+        told += &format!("why: {}\n", one_line(reason));
     }
     if let Some(release) = &status.release {
-        told += &format!("release: {release}, which this node began to try by itself\n");
+        told += &format!("release: {}, which this node began to try by itself\n", one_line(release));
     }
     told += &versions(status);
     if status.state == RolloutState::Running {
@@ -125,11 +125,17 @@ fn left_out(status: &RolloutStatus) -> String {
 
 /// What came of the copies of calls.
 fn shadow_words(shadow: &RolloutShadow) -> String {
-    let RolloutShadow { calls, bad, differing, live_calls, live_bad, alike, .. } = shadow;
-    let told = format!(
+    let RolloutShadow { calls, bad, differing, denied, live_calls, live_bad, alike, running } = shadow;
+    let mut told = format!(
         "copies that nobody heard: {calls}, of which {bad} failed and {differing} were answered in another way than by \
          the stable version"
     );
+    if *denied > 0 {
+        told += &format!("\ncopies that count as nothing, since a call was denied to the new version there: {denied}");
+        if *running {
+            told += "; where that is so of nearly all, no evidence ends this step, and you promote or abort it";
+        }
+    }
     match alike {
         // So rarely chance looks like this that it is worth a look.
         Some(alike) if *alike < ALIKE_MIN => format!(
@@ -220,6 +226,26 @@ mod tests {
     }
 
     #[test]
+    fn copies_that_count_as_nothing_are_told_with_what_follows() {
+        let none = RolloutShadow {
+            running: true,
+            calls: 3,
+            bad: 0,
+            differing: 0,
+            denied: 0,
+            live_calls: 0,
+            live_bad: 0,
+            alike: None,
+        };
+        assert!(!shadow_words(&none).contains("denied"), "{}", shadow_words(&none));
+        let held = shadow_words(&RolloutShadow { denied: 40, ..none.clone() });
+        let says = "\ncopies that count as nothing, since a call was denied to the new version there: 40";
+        assert!(held.contains(says) && held.ends_with("and you promote or abort it"), "{held}");
+        let over = shadow_words(&RolloutShadow { running: false, denied: 40, ..none });
+        assert!(over.ends_with(says), "nothing waits for it any more: {over}");
+    }
+
+    #[test]
     fn what_went_back_is_told_with_the_reason_and_what_was_counted() {
         let version = |version: &str, share_percent| VersionStatus {
             version: Some(version.to_owned()),
@@ -266,6 +292,9 @@ mod tests {
             assert!(told.contains(words), "{words} in {told}");
         }
         assert!(!told.contains("0123456789abc") && !told.contains("steps: "), "{told}");
+        let reason = Some("it is worse\nrelease: none".to_owned());
+        let told = shown(&RolloutStatus { reason, ..status.clone() });
+        assert_eq!(told.lines().filter(|line| line.starts_with("release: ")).count(), 1, "{told}");
         (status.state, status.reason, status.new.share_percent) = (RolloutState::Running, None, 5);
         let told = shown(&status);
         assert!(told.starts_with("shop: the new version has 5 % of new conversations\n"), "{told}");
@@ -290,6 +319,7 @@ mod tests {
             calls: 70,
             bad: 0,
             differing: 6,
+            denied: 0,
             live_calls: 9,
             live_bad: 9,
             alike: Some(0.001),

@@ -11,7 +11,7 @@ use althing_store::file::read_text;
 
 use crate::args::{ResumeArgs, Session, StepsArgs};
 use crate::commands::agent::escape;
-use crate::commands::{Out, date_time, table};
+use crate::commands::{Out, date_time, one_line, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -116,7 +116,8 @@ fn stepwise(shown: &SessionSteps) -> String {
     let of_turn = |turn: &SessionTurn| {
         let rows: Vec<Vec<String>> = turn.rows.iter().map(cells).collect();
         let table = table(&["row", "at", "what", "step", "name", "digest", "bytes", "label"], &rows);
-        format!("message {}, {}\n{table}", turn.message, end(turn))
+        // Whoever sent it chose its id.
+        format!("message {}, {}\n{table}", one_line(&turn.message), end(turn))
     };
     shown.turns.iter().map(of_turn).collect::<Vec<String>>().join("\n")
 }
@@ -141,7 +142,8 @@ fn end(turn: &SessionTurn) -> String {
 }
 
 fn line(task: &str, doubt: &CallDoubt) -> String {
-    format!("  step {} of {task} called {}, since {}\n", doubt.step, doubt.name, date_time(doubt.since_ms))
+    let called = one_line(&doubt.name);
+    format!("  step {} of {task} called {called}, since {}\n", doubt.step, date_time(doubt.since_ms))
 }
 
 /// Which calls are in doubt, and how to end that; nothing where none is.
@@ -165,7 +167,7 @@ fn doubtful(all: &SessionList) -> String {
 fn stopped(all: &SessionList) -> String {
     let line = |turn: &StoppedTurn| {
         let StoppedTurn { task, agent, why, until_ms } = turn;
-        format!("  {task} of {agent}, until {}: {why}\n", date_time(*until_ms))
+        format!("  {task} of {agent}, until {}: {}\n", date_time(*until_ms), one_line(why))
     };
     let lines: String = all.stopped.iter().map(line).collect();
     if lines.is_empty() {
@@ -287,6 +289,9 @@ mod tests {
         for words in ["message m-1, 1970-01-01T01:01:01Z\n", "intent", "bank/pay", "0123456789ab", "confidential"] {
             assert!(each.contains(words) && !each.contains("0123456789abc"), "{words} in {each}");
         }
+        let forged = SessionTurn { message: "m-3, not over\nROW  AT".to_owned(), ended_ms: None, rows: Vec::new() };
+        let told = stepwise(&SessionSteps { task: "t-1".to_owned(), turns: vec![forged] });
+        assert_eq!(told.lines().count(), 2, "a message, and the head of its table: {told}");
     }
 
     #[test]
@@ -322,6 +327,9 @@ mod tests {
             why: "DIVERGED: step 3 is another".to_owned(),
             until_ms: 3_661_000,
         };
+        let forged = StoppedTurn { why: "DIVERGED\n  t-3 of clerk".to_owned(), ..stop.clone() };
+        let told = listed(&SessionList { stopped: vec![forged], ..none.clone() });
+        assert_eq!(told.lines().filter(|line| line.starts_with("  t-")).count(), 1, "{told}");
         for list in [fine, none] {
             let told = listed(&SessionList { stopped: vec![stop.clone()], ..list });
             for words in [

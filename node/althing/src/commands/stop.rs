@@ -3,8 +3,8 @@
 use althing_api::{StopNode, StopReply, StopRequest};
 
 use crate::args::Stop;
-use crate::commands::Out;
 use crate::commands::agreement::agree;
+use crate::commands::{Out, one_line};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -52,7 +52,8 @@ fn stopped(reply: &StopReply) -> String {
         lines += &format!("what people are asked about it waits on: {why}. Stop it again\n");
     }
     for StopNode { node, why } in nodes {
-        let heard = why.as_ref().map_or_else(|| "heard of it".to_owned(), |why| format!("did not hear of it: {why}"));
+        let missed = |why: &String| format!("did not hear of it: {}", one_line(why));
+        let heard = why.as_ref().map_or_else(|| "heard of it".to_owned(), missed);
         lines += &format!("{node}  {heard}\n");
     }
     if nodes.is_empty() {
@@ -96,6 +97,8 @@ mod tests {
         let told = "clerk is stopped\nthe nodes of others refuse it\n\
                     2 questions to people are over with that\ndid:n  did not hear of it: timed out\n";
         assert_eq!(stopped(&reply), told);
+        let forged = StopNode { node: "did:n".to_owned(), why: Some("no\ndid:m  heard of it".to_owned()) };
+        assert_eq!(stopped(&StopReply { nodes: vec![forged], ..reply.clone() }).lines().count(), 4);
         reply = StopReply { revoked: false, known: false, nodes: Vec::new(), questions: 1, ..reply };
         assert!(stopped(&reply).contains("1 question to people is over"), "{reply:?}");
         let missing = StopReply { questions: 0, unended: Some("the disk is full".to_owned()), ..reply.clone() };

@@ -4,7 +4,7 @@ use althing_api::{TapBody, TapDirection, TapLine, TapRequest};
 use althing_client::Lines;
 
 use crate::args::Tap;
-use crate::commands::{Out, moment, short};
+use crate::commands::{Out, moment, one_line, short};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -50,14 +50,15 @@ fn shown(line: &TapLine) -> String {
     };
     let body: String = body.chars().take(BODY_CHARS_MAX).collect();
     let label = message.label.map(|label| format!(" ({label})")).unwrap_or_default();
-    format!(
+    // What others sent is shown as it came, before anything of it was checked.
+    one_line(&format!(
         "{at} {arrow} {} {} {} {} {} B{label}  {body}",
         short(&message.peer),
         message.protocol.trim_start_matches("/althing/"),
         message.kind,
         about.join(" "),
         message.bytes,
-    )
+    ))
 }
 
 #[cfg(test)]
@@ -96,6 +97,10 @@ mod tests {
             ..message.clone()
         };
         let line = |message: TapMessage| shown(&TapLine::Message(Box::new(message)));
+        let forged = Some("urn:althing:z6Mk:echo\n00 -> z6Mk call/1".to_owned());
+        let body = TapBody::Text("\u{202e}\u{1b}[2J".to_owned());
+        let told = line(TapMessage { agent: forged, body, ..message.clone() });
+        assert!(told.lines().count() == 1 && told.ends_with(r"  \u{202e}\u{1b}[2J"), "{told}");
         assert_eq!(line(message), "01:01:01.250 <- z6Mk call/1 request SendMessage echo 9 B  { \"a\": 1 }");
         assert_eq!(line(answer), "01:01:01.250 -> z6Mk call/1 response  9 B (confidential, not trusted)  00ff");
         assert_eq!(shown(&TapLine::Gap(TapGap { missed: 4 })), "(4 messages passed too fast to be shown)");

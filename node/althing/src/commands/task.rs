@@ -5,7 +5,7 @@ use std::time::Duration;
 use althing_api::{
     ListQuery, MemberVerdict, OutcomeDoubt, ResourceChoice, ResourceDecision, ResourceList, ResourceRule,
     ResourceStatus, SubmitTask, TaskCancellation, TaskContent, TaskDependencies, TaskDependency, TaskDetails, TaskLink,
-    TaskList, TaskQuery, TaskRequest, TaskSubmission, TaskSummary, WorkState,
+    TaskList, TaskQuery, TaskRefusal, TaskRequest, TaskSubmission, TaskSummary, WorkState,
 };
 use althing_client::{Client, ClientError};
 use althing_protocol::group::WorkId;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::args::{SubmitArgs, Task};
 use crate::commands::agent::escape;
-use crate::commands::{Out, plain, short, table};
+use crate::commands::{Out, block, one_line, plain, short, table};
 use crate::exit::{Failure, code};
 use crate::paths::Paths;
 use crate::ports;
@@ -142,7 +142,7 @@ fn untaken(given: &SubmitArgs, id: &str, shown: &TaskDetails) -> String {
             format!("no member has the capability {capability}; the task waits until one does")
         }
         _ => {
-            let said = |one: &MemberVerdict| format!("\n  {} {}", short(&one.node), one.verdict);
+            let said = |one: &MemberVerdict| format!("\n  {} {}", short(&one.node), one_line(&one.verdict));
             let said: String = verdicts.iter().take(VERDICTS_SHOWN).map(said).collect();
             format!("no member has taken the task yet:{said}")
         }
@@ -279,16 +279,17 @@ fn shown(details: &TaskDetails) -> String {
     ];
     lines.extend(task.member.iter().map(|member| format!("member    {member}")));
     lines.extend(details.waits_for.iter().map(|what| format!("waits for {what}")));
-    lines.extend(task.why.iter().map(|why| format!("why       {why}")));
+    lines.extend(task.why.iter().map(|why| format!("why       {}", one_line(why))));
     lines.push(format!(
         "history   token {}, stolen {} times, handed over {} times",
         task.fencing_token, task.stolen, task.handed_over
     ));
-    lines.extend(details.refused.iter().map(|one| format!("refused   {}: {}", short(&one.node), one.reason)));
-    lines.extend(details.result_error.iter().map(|error| format!("result    {error}")));
+    let refused = |one: &TaskRefusal| format!("refused   {}: {}", short(&one.node), one_line(&one.reason));
+    lines.extend(details.refused.iter().map(refused));
+    lines.extend(details.result_error.iter().map(|error| format!("result    {}", one_line(error))));
     let result = words(details.result.as_ref());
     if !result.is_empty() {
-        lines.push(format!("result    {result}"));
+        lines.push(format!("result    {}", block(&result)));
     }
     let candidates = details.candidates.as_deref().unwrap_or_default();
     let verdicts: Vec<Vec<String>> = candidates.iter().map(|one| vec![short(&one.node), one.verdict.clone()]).collect();

@@ -6,7 +6,7 @@ use althing_api::{TraceDetails, TraceList, TraceSpan, TraceSummary};
 
 use crate::args::Trace;
 use crate::commands::agent::escape;
-use crate::commands::{Out, short, table};
+use crate::commands::{Out, one_line, short, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -84,9 +84,10 @@ fn shown(found: &TraceDetails, all: bool) -> String {
     let nodes: BTreeSet<&str> = spans.iter().map(|span| span.node.as_str()).collect();
     tree.lines.push(format!("trace {}: {} spans on {} nodes", found.trace, spans.len(), nodes.len()));
     tree.level(roots, "");
-    let mut lines = tree.lines;
+    // Other nodes named their spans, and said what these are about.
+    let mut lines: Vec<String> = tree.lines.iter().map(|line| one_line(line)).collect();
     for untold in &found.untold {
-        lines.push(format!("{} told nothing: {}", short(&untold.node), untold.why));
+        lines.push(format!("{} told nothing: {}", short(&untold.node), one_line(&untold.why)));
     }
     if found.more {
         lines.push("there is more: a node left spans out, or more nodes were passed than are asked".to_owned());
@@ -168,6 +169,9 @@ mod tests {
         let mut of = span("execute_tool", None, 1);
         assert_eq!(line(&of), "execute_tool  1.5 ms  on zA");
         of.attributes.insert("gen_ai.tool.name".to_owned(), "maps/find".to_owned());
+        let mut forged = of.clone();
+        forged.attributes.insert("note".to_owned(), "x\n└─ pay  1.0 ms".to_owned());
+        assert_eq!(shown(&found(vec![forged], false), true).lines().count(), 4, "no attribute is a span");
         of.failed = Some("no map".to_owned());
         assert_eq!(line(&of), "execute_tool maps/find  1.5 ms  on zA  failed: no map");
         assert!(shown(&found(vec![of], false), true).ends_with("gen_ai.tool.name: maps/find"));

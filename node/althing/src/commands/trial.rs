@@ -107,6 +107,11 @@ fn replayed(replay: &TaskReplay) -> String {
     let TaskReplay { task, agent, version, equal, turns } = replay;
     let word = if *equal { "equal" } else { "it differs" };
     let mut told = format!("task {task}, {agent} {version}: {word}\n");
+    if turns.len() > 1 {
+        told.push_str(
+            "  (of the messages before the last one what was asked and what it made; not how each of them ended)\n",
+        );
+    }
     for turn in turns {
         for difference in &turn.differences {
             told.push_str(&format!("  message {}: {difference}\n", turn.message));
@@ -167,5 +172,8 @@ mod tests {
         assert_eq!(replayed(&replay), "task t, clerk 1.0.0: it differs\n  message m-1: ended as failed\n");
         let equal = TaskReplay { equal: true, turns: Vec::new(), ..replay };
         assert_eq!(replayed(&equal), "task t, clerk 1.0.0: equal\n");
+        let turn = |message: &str| TurnReplay { message: message.to_owned(), differences: Vec::new() };
+        let long = TaskReplay { turns: vec![turn("m-1"), turn("m-2")], ..equal };
+        assert!(replayed(&long).contains("not how each of them ended"), "what is not compared is not said to be equal");
     }
 }

@@ -5,7 +5,7 @@ use althing_verification::machine::evidence::Interval;
 use althing_verification::machine::report::Agreement;
 
 use crate::commands::agent::escape;
-use crate::commands::{Out, date_time};
+use crate::commands::{Out, date_time, one_line};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -46,6 +46,8 @@ fn refusal(one: &AnswerRefusal, judges: &[JudgeAgreement]) -> String {
         format!("place   {place}"),
         format!("reason  {}{rule}", one.reason),
     ];
+    // An agent, or a judge that is one, wrote what each of them says.
+    lines.iter_mut().for_each(|line| *line = one_line(line));
     lines.extend(one.answer.lines().map(|line| format!("  | {line}")));
     if u64::try_from(one.answer.len()).is_ok_and(|shown| shown < one.bytes) {
         lines.push(format!("  … {} bytes in all, of which the first {} are kept", one.bytes, one.answer.len()));
@@ -94,6 +96,13 @@ mod tests {
         assert!(told.contains(line), "{told}");
         assert!(refusal(&judged, &[]).contains("gate    agents/judge (its agreement is not measured)\n"));
         assert!(refusal(&refused(), &[known]).contains("gate    schema\n"), "a rule is no matter of agreement");
+    }
+
+    #[test]
+    fn no_reason_looks_like_another_line() {
+        let told = refusal(&AnswerRefusal { reason: "no\ngate    schema\u{202e}".to_owned(), ..refused() }, &[]);
+        assert!(told.contains("reason  no\\u{a}gate    schema\\u{202e} (/properties"), "{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("gate")).count(), 1, "{told}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! An agent whose calls are divided between versions, in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::{Digest, digest};
@@ -77,6 +77,8 @@ struct State {
     next: u64,
     /// Why versions do not run that should.
     failures: BTreeMap<Digest, String>,
+    /// Those that have not run yet since the node started.
+    unstarted: BTreeSet<Digest>,
     /// How conversations began of which that is not written yet, by their keys.
     fresh: BTreeMap<Vec<u8>, Origin>,
     /// Jobs of the stable version and of the one that is tried, at the last look; none before the first.
@@ -85,14 +87,38 @@ struct State {
     unwritten: Option<OpenDecision>,
     /// Whether peers are still to be shown the version that took the place of another one.
     is_unshown: bool,
+    /// Shadows to which a call was denied, which count as nothing.
+    denied: u64,
 }
 
 impl AgentRollout {
     pub fn new(name: &str, versions: Versions, names: BTreeMap<Digest, Arc<str>>) -> AgentRollout {
-        let (tickets, given, failures, fresh) = Default::default();
-        let (next, jobs, unwritten, is_unshown) = Default::default();
-        let state = State { versions, names, tickets, given, next, failures, fresh, jobs, unwritten, is_unshown };
+        let (tickets, given, failures, unstarted, fresh) = Default::default();
+        let (next, jobs, unwritten, is_unshown, denied) = Default::default();
+        let state = State {
+            versions,
+            names,
+            tickets,
+            given,
+            next,
+            failures,
+            unstarted,
+            fresh,
+            jobs,
+            unwritten,
+            is_unshown,
+            denied,
+        };
         AgentRollout { name: name.to_owned(), deciding: tokio::sync::Mutex::default(), state: Mutex::new(state) }
+    }
+
+    /// The same, of a node that starts: none of them runs yet.
+    pub fn unstarted(self) -> AgentRollout {
+        {
+            let mut state = self.state();
+            state.unstarted = state.names.keys().copied().collect();
+        }
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -198,6 +224,17 @@ impl AgentRollout {
         rollout.is_some_and(|rollout| rollout.plan().is_shadow(rollout.stage()))
     }
 
+    /// A call was denied to a shadow.
+    pub fn add_denied(&self) {
+        let mut state = self.state();
+        state.denied = state.denied.saturating_add(1);
+    }
+
+    /// To how many shadows a call was denied, since the rollout began or the node was started.
+    pub fn denied(&self) -> u64 {
+        self.state().denied
+    }
+
     /// Whether a version may answer; of those that are not known here nothing is said.
     pub fn may_answer(&self, version: &str) -> bool {
         let state = self.state();
@@ -223,6 +260,7 @@ impl AgentRollout {
         let mut state = self.state();
         state.names.remove(&version);
         state.failures.remove(&version);
+        state.unstarted.remove(&version);
     }
 
     /// Why a version does not run, or that it does.
@@ -230,8 +268,25 @@ impl AgentRollout {
         let mut state = self.state();
         match failure {
             Some(why) => drop(state.failures.insert(version, why)),
-            None => drop(state.failures.remove(&version)),
+            None => {
+                state.failures.remove(&version);
+                state.unstarted.remove(&version);
+            }
         }
+    }
+
+    /// What the files of the versions say that they are which may answer, and have not run yet since the node started.
+    pub fn starting(&self) -> Vec<Arc<str>> {
+        let state = self.state();
+        let starting = state.unstarted.iter().filter(|version| state.versions.may_answer(**version));
+        starting.filter_map(|version| state.names.get(version).cloned()).collect()
+    }
+
+    /// What the files of the versions say that they are which may answer and do not run, each with the reason.
+    pub fn failures(&self) -> Vec<(Arc<str>, String)> {
+        let state = self.state();
+        let failures = state.failures.iter().filter(|(version, _)| state.versions.may_answer(**version));
+        failures.filter_map(|(version, why)| Some((state.names.get(version)?.clone(), why.clone()))).collect()
     }
 
     pub fn failure(&self, version: Digest) -> Option<String> {

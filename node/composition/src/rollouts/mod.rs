@@ -25,6 +25,7 @@ mod rows;
 mod shadow_runs;
 mod shadows;
 mod starts;
+mod troubles;
 mod unwritten;
 mod version;
 
@@ -42,6 +43,7 @@ pub use rows::stored_agents;
 pub(crate) use rows::{ROLLOUT_CONVERSATIONS, ROLLOUTS};
 pub(crate) use shadow_runs::follow_shadows;
 pub(crate) use starts::start_others;
+pub use troubles::{RolloutFault, RolloutTrouble, troubles};
 
 #[cfg(test)]
 mod tests;

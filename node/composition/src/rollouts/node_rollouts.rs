@@ -18,6 +18,7 @@ use althing_verification::machine::tape::turn_output;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::conversation_room::{CONVERSATIONS_MAX, ConversationRoom};
 use super::divided::{AgentRollout, CallKey, FreshConversation};
@@ -31,6 +32,9 @@ use super::rows::{self, ROLLOUTS};
 use super::shadows::{ShadowTurn, Shadows};
 use crate::error::NodeError;
 use crate::publish::StoredAgent;
+
+/// For how long after the start of a node a version that has not run yet counts as one that is being started.
+const START_MAX: Duration = Duration::from_secs(30);
 
 /// What came of a labelled case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub struct Rollouts {
     news: RolloutNewsPort,
     /// Something was decided.
     changed: Notify,
+    /// When the node started.
+    opened: Instant,
 }
 
 impl Rollouts {
@@ -71,7 +77,7 @@ impl Rollouts {
         let mut divided = BTreeMap::new();
         for (name, read) in rows::all(store.as_ref())? {
             match read.and_then(|read| Ok((AgentId::new(owner, &name)?, read))) {
-                Ok((id, Some(one))) => drop(divided.insert(id, Arc::new(one))),
+                Ok((id, Some(one))) => drop(divided.insert(id, Arc::new(one.unstarted()))),
                 Ok((_, None)) => {}
                 Err(error) => tracing::error!(agent = name, %error, "a rollout cannot be read, and does not go on"),
             }
@@ -89,6 +95,7 @@ impl Rollouts {
             records: RolloutRecords::new(owner),
             news: RolloutNewsPort::new(owner),
             changed: Notify::new(),
+            opened: Instant::now(),
         })
     }
 
@@ -151,13 +158,7 @@ impl Rollouts {
         self.changed.notified().await;
     }
 
-    /// The agents with a higher version of their model in their range of which no rollout could be begun by now, and why.
-    #[must_use]
-    pub fn held_models(&self) -> Vec<(String, String)> {
-        self.held.all()
-    }
-
-    /// Where these are noted.
+    /// The agents with a higher version of their model in their range of which no rollout could be begun by now.
     pub(super) fn held(&self) -> &HeldModels {
         &self.held
     }
@@ -436,7 +437,8 @@ pub(super) fn counted(course: TurnCourse, first: Option<Duration>) -> Option<Out
     let (is_error, is_refused, breach) = match course {
         TurnCourse::Good => (false, false, None),
         TurnCourse::Failed => (true, false, None),
-        TurnCourse::Silent => (false, true, None),
+        // That a gate was down is no fault of a version: what of it cannot be judged weighs as the same of the other one.
+        TurnCourse::Silent | TurnCourse::Unjudged => (false, true, None),
         TurnCourse::Refused => (false, true, Some(Breach::Refusal)),
         TurnCourse::Crashed => (true, false, Some(Breach::Crash)),
         TurnCourse::OverBudget => (true, false, Some(Breach::Budget)),
@@ -461,6 +463,11 @@ impl Versions for Rollouts {
 
     fn may_answer(&self, agent: &AgentRef) -> bool {
         self.get(&agent.id).is_none_or(|divided| divided.may_answer(&agent.version))
+    }
+
+    fn starting(&self, agent: &AgentId) -> Vec<Arc<str>> {
+        let divided = if self.opened.elapsed() < START_MAX { self.get(agent) } else { None };
+        divided.map(|divided| divided.starting()).unwrap_or_default()
     }
 }
 

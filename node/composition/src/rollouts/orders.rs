@@ -414,8 +414,9 @@ async fn retire(node: &Node, divided: &AgentRollout) -> Result<(), NodeError> {
     let turns = node.host.turns();
     for (digest, version) in divided.others() {
         let reference = AgentRef::new(node.owner().id(), agent, &version)?;
-        let works = turns.get(&reference).is_some_and(|(_, turns)| *turns > 0);
-        if works || divided.may_answer(&version) {
+        let runs = turns.get(&reference).is_some_and(|(_, turns)| *turns > 0);
+        // Work that it gave away, and what waits for somebody's answer, is no turn of it now.
+        if runs || divided.may_answer(&version) || node.hosting.has_work(&reference).await {
             continue;
         }
         node.agents.versions().stop(&reference).await;

@@ -8,6 +8,7 @@ use althing_verification::machine::evidence::Tally;
 use althing_verification::machine::rollout::{Phase, Rollout, Signal, Unit, Versions};
 
 use super::error::RolloutError;
+use super::node_rollouts::Rollouts;
 use super::orders::RolloutUnit;
 use super::rows;
 use crate::agents;
@@ -65,6 +66,9 @@ pub struct ShadowReport {
     pub calls: (u64, u64),
     /// How many of them were answered in another way than by the stable version.
     pub differing: u64,
+    /// How many others ended to which a call was denied, and which count as nothing for that, since the rollout began or the node was
+    /// started.
+    pub denied: u64,
     /// Calls that it answered itself, and how many of these failed or were refused.
     pub live: (u64, u64),
     /// How probable it is that it fails as often where nobody hears it, if what was counted is chance; none before there are both.
@@ -135,10 +139,17 @@ pub fn report(node: &Node, agent: &str) -> Result<RolloutReport, NodeError> {
     };
     let is_promoted = rollout.plan().to == versions.stable();
     let stable = of(versions.stable(), if is_promoted { 100 } else { 100 - share });
-    Ok(told(&versions, rollout, stable, of(rollout.plan().to, share)))
+    let denied = divided.as_ref().map_or(0, |divided| divided.denied());
+    Ok(told(&versions, (rollout, denied), stable, of(rollout.plan().to, share)))
 }
 
-fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: VersionReport) -> RolloutReport {
+/// `denied`: to how many of its shadows a call was denied.
+fn told(
+    versions: &Versions,
+    (rollout, denied): (&Rollout, u64),
+    stable: VersionReport,
+    new: VersionReport,
+) -> RolloutReport {
     let phase = match rollout.phase() {
         Phase::Running => RolloutPhase::Running,
         Phase::Promoted { by_owner } => RolloutPhase::Promoted { by_owner },
@@ -173,20 +184,21 @@ fn told(versions: &Versions, rollout: &Rollout, stable: VersionReport, new: Vers
         limit: 1.0 / plan.alpha(),
         signals: Signal::ALL.into_iter().filter(is_compared).map(signal).collect(),
         left_out: rollout.surplus().map(|surplus| (surplus.of_origins, surplus.of_conversations)),
-        shadow: plan.shadow.then(|| shadow(rollout)),
+        shadow: plan.shadow.then(|| shadow(rollout, denied)),
         cases: rollout.cases().map(|cases| cases.map(|tally| (tally.calls, tally.bad))),
         effects: rollout.effects().map(|(tool, calls)| (tool.to_owned(), calls)).collect(),
         reversals: reversals.map(|(digest, reversal)| (hex(digest), reversal.reason.words())).collect(),
     }
 }
 
-fn shadow(rollout: &Rollout) -> ShadowReport {
+fn shadow(rollout: &Rollout, denied: u64) -> ShadowReport {
     let (watched, live) = rollout.watched();
     let (differing, _) = rollout.differing();
     ShadowReport {
         is_running: rollout.phase() == Phase::Running && rollout.plan().is_shadow(rollout.stage()),
         calls: (watched.calls, watched.bad),
         differing,
+        denied,
         live: (live.calls, live.bad),
         alike: rollout.behaves_alike(),
     }
@@ -198,6 +210,20 @@ fn new_share(rollout: &Rollout) -> u8 {
         Phase::Running => rollout.share_percent(),
         Phase::Promoted { .. } | Phase::PromotedElsewhere { .. } => 100,
         Phase::WentBack(_) | Phase::Aborted => 0,
+    }
+}
+
+impl Rollouts {
+    /// The versions that should run here beside others and do not: the names of their agents, what their files say that they are, and
+    /// why. Each is tried again every ten seconds.
+    #[must_use]
+    pub fn failures(&self) -> Vec<(String, Arc<str>, String)> {
+        let mut failures = Vec::new();
+        for divided in self.all() {
+            let of_agent = divided.failures().into_iter();
+            failures.extend(of_agent.map(|(version, why)| (divided.name.clone(), version, why)));
+        }
+        failures
     }
 }
 

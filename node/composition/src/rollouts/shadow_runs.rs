@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use althing_calls::{Rehearsal, TurnCourse};
+use althing_calls::TurnCourse;
 use althing_verification::Trial;
-use althing_verification::machine::rollout::{Breach, Outcome};
+use althing_verification::machine::rollout::Outcome;
 use althing_verification::machine::tape::turn_output;
 use futures::FutureExt as _;
 use futures::future::join_all;
@@ -50,20 +50,48 @@ async fn run(node: &Node, turn: &ShadowTurn) -> Option<Outcome> {
     }
     let trial = Arc::new(Trial::live(node.store.clone(), BTreeSet::new(), node.entropy().bytes()));
     let played = AssertUnwindSafe(rehearsal.copy(&turn.copy, trial.clone())).catch_unwind().await;
-    let Ok(times) = played else {
+    if played.is_err() {
         tracing::warn!(agent = divided.name, version = &*version, "a shadow broke down");
-        return Some(Outcome { is_error: true, breach: Some(Breach::Crash), ..Outcome::default() });
+    }
+    let denied = trial.notes().denied;
+    if denied > 0 {
+        divided.add_denied();
+    }
+    let (course, first) = match played {
+        Ok(times) => (rehearsal.course(), times.first),
+        Err(_) => (Some(TurnCourse::Crashed), None),
     };
-    let came = counted(course(&rehearsal, trial.notes().denied), times.first)?;
+    let came = counted(course_of(course, denied), first)?;
     let answered = rehearsal.task().map(|task| turn_output("", task));
     Some(Outcome { differs: answered.as_ref() != Some(&turn.answered), ..came })
 }
 
-/// How a shadow went to which so many calls were denied: that it may have no effects is not its fault.
-fn course(rehearsal: &Rehearsal, denied: u64) -> TurnCourse {
-    match rehearsal.course() {
-        Some(TurnCourse::Open) | None => TurnCourse::Open,
-        Some(_) if denied > 0 => TurnCourse::Good,
-        Some(course) => course,
+/// As what a shadow counts that went so, and to which so many calls were denied. With effects it might have gone otherwise, well or
+/// badly, so that it says nothing of its version, however it went: what is counted is not chosen by what came of it.
+fn course_of(course: Option<TurnCourse>, denied: u64) -> TurnCourse {
+    course.filter(|_| denied == 0).unwrap_or(TurnCourse::Open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_to_which_a_call_was_denied_is_evidence_of_nothing_however_it_went() {
+        let all = [
+            TurnCourse::Good,
+            TurnCourse::Failed,
+            TurnCourse::Silent,
+            TurnCourse::Refused,
+            TurnCourse::Unjudged,
+            TurnCourse::Crashed,
+            TurnCourse::OverBudget,
+        ];
+        for course in all {
+            assert_eq!(counted(course_of(Some(course), 1), None), None, "{course:?}");
+            let came = counted(course_of(Some(course), 0), None).expect("it counts");
+            assert_eq!(came.is_error || came.is_refused, course != TurnCourse::Good, "{course:?}");
+        }
+        assert_eq!(counted(course_of(None, 0), None), None);
     }
 }

@@ -2,6 +2,8 @@ mod conversations;
 mod crashes;
 mod full_disk;
 mod news;
+mod starts;
+mod unjudged;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use althing_api::{HandoffCondition, HandoffDraft, HandoffOutcome, HandoffReply, HandoffRequest};
 use althing_calls::{DraftWords, HandoffOrderError, HandoffProgress, HandoffState};
 use althing_operations::Operations;
+use althing_operations::governance::record_handoff;
 use althing_td::{HandoffFile, handoff_json, handoff_of_json};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -28,8 +29,11 @@ pub async fn hand_over(
     if draft {
         return Ok(Json(HandoffReply::Draft(HandoffDraft { document: handoff_json(&file) })));
     }
-    detached(async move { Ok(Json(HandoffReply::Outcome(outcome(node.calls.hand_over(&task, &agent, file).await?)))) })
-        .await
+    detached(async move {
+        record_handoff(&node, &file).await?;
+        Ok(Json(HandoffReply::Outcome(outcome(node.calls.hand_over(&task, &agent, file).await?))))
+    })
+    .await
 }
 
 impl From<HandoffOrderError> for ApiError {

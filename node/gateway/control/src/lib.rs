@@ -19,6 +19,7 @@ mod audit;
 mod bind;
 mod blueprints;
 mod body;
+mod call_reviews;
 mod catalog;
 mod comparisons;
 mod credentials;

@@ -15,6 +15,8 @@ use althing_protocol::hex;
 use axum::Json;
 use axum::extract::{Path, State};
 
+use crate::body::detached;
+use crate::call_reviews::decisions;
 use crate::error::{Answer, ApiError};
 
 /// `GET /tasks/{task}/lineage`: what the turns of a task did, and those of the agents that they called.
@@ -79,25 +81,31 @@ fn call(of: RunCall) -> TurnCall {
 }
 
 /// `GET /tasks/{task}/verification`: binds again what the turns of a task were bound to, holds the task against what was recorded of
-/// it, and proves again that deadlines are kept.
+/// it, decides their calls again, and proves again that deadlines are kept.
 pub async fn verify(State(node): State<Arc<Operations>>, Path(task): Path<String>) -> Answer<RunVerification> {
-    let TaskRuns { task, agent, runs, forgotten, checks } = node.hosting.own_tasks().runs(&task).map_err(problem)?;
+    detached(async move { verified(&node, &task).await.map(Json) }).await
+}
+
+async fn verified(node: &Operations, task: &str) -> Result<RunVerification, ApiError> {
+    let TaskRuns { task, agent, runs, forgotten, checks } = node.hosting.own_tasks().runs(task).map_err(problem)?;
     if runs.is_empty() {
         let why = format!(
             "nothing is recorded of task {task}: none of its turns is over, or they are older than such records"
         );
         return Err(ApiError::new(Kind::NotFound, why));
     }
-    let check = |(run, (input, output)): (&RunRecord, (DigestCheck, DigestCheck))| {
-        let mut checks = vec![binding(&node, run)];
+    let decided = decisions(node, &task, &runs).await;
+    let check = |((run, (input, output)), decided): ((&RunRecord, (DigestCheck, DigestCheck)), Vec<RunCheck>)| {
+        let mut checks = vec![binding(node, run)];
         checks.push(digest("input", input, "the message is the one that was recorded"));
         checks.push(digest("output", output, "the task holds what was recorded when the turn ended"));
+        checks.extend(decided);
         checks.extend(run.proof.as_ref().map(admission));
         TurnVerification { message: run.message.clone(), checks }
     };
-    let turns: Vec<TurnVerification> = runs.iter().zip(checks).map(check).collect();
+    let turns: Vec<TurnVerification> = runs.iter().zip(checks).zip(decided).map(check).collect();
     let holds = all_hold(&turns);
-    Ok(Json(RunVerification { task, agent, holds, turns, forgotten }))
+    Ok(RunVerification { task, agent, holds, turns, forgotten })
 }
 
 /// Whether nothing is broken, and something holds.

@@ -11,7 +11,7 @@ use althing_calls::Principal;
 use althing_operations::Operations;
 use althing_operations::governance::{
     Actor, AnswerError, AskState, ConsentError, DeliveryTrouble, PendingAsk, PendingGap, PendingRelease, PendingStep,
-    PendingWork, PersonSignature, SignedAnswer, StandingTerms, StandingYes, Want, asked_besides, pending,
+    PendingWork, PersonSignature, SignedAnswer, StandingTerms, StandingYes, Want, asked_besides, escaped, pending,
 };
 use althing_protocol::hex;
 use axum::Json;
@@ -22,13 +22,18 @@ use crate::error::{Answer, ApiError};
 use crate::policies::reach;
 use crate::requester::{Requester, actor};
 
+/// Characters of the name or the value of an argument, which an agent wrote.
+const ARGUMENT_CHARS: usize = 200;
+
 impl From<AnswerError> for ApiError {
     fn from(error: AnswerError) -> ApiError {
         let kind = match &error {
             AnswerError::Id(_) | AnswerError::Standing(_) => Kind::Invalid,
             AnswerError::Consent(ConsentError::Unknown) => Kind::NotFound,
             AnswerError::Consent(ConsentError::Over(_) | ConsentError::Used) => Kind::Conflict,
-            AnswerError::Consent(ConsentError::Malformed(_) | ConsentError::Key(_)) => Kind::Invalid,
+            AnswerError::Consent(
+                ConsentError::Malformed(_) | ConsentError::AllFree | ConsentError::FreeUntrusted | ConsentError::Key(_),
+            ) => Kind::Invalid,
             AnswerError::Consent(_)
             | AnswerError::Unsigned(_)
             | AnswerError::Another { .. }
@@ -175,13 +180,14 @@ pub async fn withdraw(
 
 fn standing(yes: StandingYes) -> StandingConsent {
     let StandingYes { id, person, template, at_ms, until_ms, left, .. } = yes;
+    let shown = |text: &str| escaped(text, ARGUMENT_CHARS);
     StandingConsent {
         id: hex(&id),
         person,
         agent: template.agent.to_string(),
-        action: template.action,
-        fixed: template.fixed.into_iter().map(|(name, value)| format!("{name} = {value}")).collect(),
-        free: template.free.into_iter().collect(),
+        action: shown(&template.action),
+        fixed: template.fixed.iter().map(|(name, value)| format!("{} = {}", shown(name), shown(value))).collect(),
+        free: template.free.iter().map(|name| shown(name)).collect(),
         label: reach(template.label),
         left,
         given_ms: at_ms,
@@ -272,7 +278,12 @@ fn release(waits: PendingRelease) -> PendingEntry {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use althing_operations::governance::Template;
+    use althing_protocol::contract::DataLabel;
     use althing_protocol::group::GroupId;
+    use althing_protocol::{AgentId, Label, PublisherId};
 
     use super::*;
 
@@ -282,6 +293,9 @@ mod tests {
         assert_eq!(kind(AnswerError::Consent(ConsentError::Unknown)), Kind::NotFound);
         assert_eq!(kind(AnswerError::Consent(ConsentError::Over("late".to_owned()))), Kind::Conflict);
         assert_eq!(kind(AnswerError::Consent(ConsentError::Signature)), Kind::Refused);
+        for error in [ConsentError::AllFree, ConsentError::FreeUntrusted] {
+            assert_eq!(kind(AnswerError::Consent(error)), Kind::Invalid);
+        }
         assert_eq!(kind(AnswerError::Id("x".to_owned())), Kind::Invalid);
     }
 
@@ -294,6 +308,25 @@ mod tests {
         }
         let problem = ApiError::from(AnswerError::Consent(ConsentError::Signature)).0;
         assert_eq!(problem.remedy, None, "it is the right question");
+    }
+
+    #[test]
+    fn an_argument_of_a_standing_yes_is_one_line_whatever_its_agent_called_it() {
+        let template = Template {
+            agent: AgentId::new(PublisherId::from_digest([3; 32]), "buyer").expect("a good name"),
+            action: "shop/order".to_owned(),
+            definition: [1; 32],
+            server: [2; 32],
+            fixed: BTreeSet::from([("item\nleft     9999 times".to_owned(), format!("{:?}", "x".repeat(900)))]),
+            free: BTreeSet::from(["note\u{202e}".to_owned()]),
+            label: Label { level: DataLabel::Internal, trusted: true },
+        };
+        let (person, consent) = ("ada".to_owned(), None);
+        let told = standing(StandingYes { id: [7; 16], person, template, at_ms: 1, until_ms: 2, left: 3, consent });
+        let fixed = &told.fixed[0];
+        assert!(fixed.starts_with(r"item\u{a}left     9999 times = "), "{fixed}");
+        assert!(fixed.contains(" …(702 characters)… "), "{fixed}");
+        assert_eq!(told.free, [r"note\u{202e}"]);
     }
 
     #[test]

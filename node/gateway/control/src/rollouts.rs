@@ -176,12 +176,13 @@ fn left_out([stable, new]: [(u64, u64); 2]) -> Option<RolloutLeftOut> {
     ([stable, new] != [(0, 0); 2]).then_some(left_out)
 }
 
-fn shadow(ShadowReport { is_running, calls, differing, live, alike }: ShadowReport) -> RolloutShadow {
+fn shadow(ShadowReport { is_running, calls, differing, denied, live, alike }: ShadowReport) -> RolloutShadow {
     RolloutShadow {
         running: is_running,
         calls: calls.0,
         bad: calls.1,
         differing,
+        denied,
         live_calls: live.0,
         live_bad: live.1,
         alike,

@@ -38,7 +38,7 @@ use althing_execution::process::{EgressRules, ProcessConfig, refusals};
 use althing_execution::relayed::Relayed;
 use althing_execution::secrets::ServerSecrets;
 use althing_execution::tools::{Definition, Fault, ToolServer};
-use althing_execution::{AgentState, Containment, Refusals, ServerOf, current_principals, steps};
+use althing_execution::{AgentState, Containment, Level, Refusals, ServerOf, current_principals, steps};
 use althing_td::ToolServerSpec;
 use call::{Call, Line, Running, Step, failed, written};
 use connection::{Client, Connection, Speech, Target};
@@ -366,6 +366,10 @@ impl ToolServer for Server {
 
     fn containment(&self) -> Option<Containment> {
         self.target.contained().clone().map(|containment| containment.with(&self.target.asker.refusals))
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.target.contained().as_ref().map(|containment| containment.level)
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {

@@ -47,15 +47,6 @@ impl Made {
         }
     }
 
-    /// The same without the metadata of its event.
-    pub(crate) fn bare(self) -> Made {
-        let mut made = self;
-        while let Made::Annotated(inner, _) = made {
-            made = *inner;
-        }
-        made
-    }
-
     /// Whether it is a part of the answer, or ends the turn: callers read those in the order in which they were emitted.
     pub(super) fn is_answer(&self) -> bool {
         match self {

@@ -164,18 +164,24 @@ impl RunningAgent {
             findings: &self.findings,
             run: &turn.parameters.run,
             is_hard: matches!(self.runtime, Runtime::Hard(_)),
+            is_model: self.is_model(),
         }
+    }
+
+    /// Whether a model makes its answers.
+    fn is_model(&self) -> bool {
+        matches!(self.runtime, Runtime::Model(_))
     }
 
     /// Whether what is said of its failures may be its own words: code names its functions, which stand in what is said of a trap.
     pub(crate) fn words_failures(&self) -> bool {
-        !matches!(self.runtime, Runtime::Model(_))
+        !self.is_model()
     }
 
     /// Whether what it says has to pass a gate before anybody sees it.
     pub(crate) fn is_judged(&self) -> bool {
         let Contract { verify, memory, .. } = &self.contract;
-        verify.judges_answers() || memory.as_ref().is_some_and(|memory| memory.require_grounding)
+        verify.judges_answers(self.is_model()) || memory.as_ref().is_some_and(|memory| memory.require_grounding)
     }
 
     /// Whether a turn of it may run once more: one that makes its tasks itself would make another one.

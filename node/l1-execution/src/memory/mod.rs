@@ -9,7 +9,6 @@
 
 pub mod embed;
 mod error;
-mod grounding;
 mod handle;
 mod machine;
 mod namespace;
@@ -30,9 +29,8 @@ use crate::secrets::{self, SecretLookup};
 use althing_store::seal::{NONCE_BYTES, SALT_BYTES, Seal};
 pub use embed::{EmbedError, Embedder, EmbedderError};
 pub use error::MemoryError;
-pub(crate) use grounding::{GroundingGate, Rule, is_note};
 pub use handle::Memory;
-pub use machine::PASSAGE_BYTES_MAX;
+pub use machine::{PASSAGE_BYTES_MAX, citations};
 use namespace::{Forget, Namespace};
 use rows::{Entry, Header, Name, Sealed};
 pub use rows::{MEMORY, Removal};

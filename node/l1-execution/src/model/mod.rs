@@ -33,10 +33,11 @@ use crate::cost_budget::CostBudget;
 use crate::decisions::GateRefusal;
 use crate::memory::{Memory, QUESTION_BYTES_MAX, RECALLED_MAX, Recalled};
 use crate::note_server::SAVE;
+use crate::ruling::RulingAhead;
 use crate::ruling_ahead::rule_all;
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
 use crate::syscalls::SystemCalls;
-use crate::tools::{CallKind, CallRecord, Denied, GateVerdict, ModelClearance, ToolError, Tools};
+use crate::tools::{CallKind, CallRecord, Denied, ModelClearance, ToolError, Tools};
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use checkpoint::Background;
@@ -278,7 +279,7 @@ impl Model {
         let named = |call: &ChatToolCall| (call.function.name.clone(), call.function.arguments.clone());
         let calls = completion.calls.iter().take(left).filter(|call| !self.saves_beside(completion, call));
         let wanted: Vec<(String, String)> = calls.map(named).collect();
-        let mut rulings = Box::pin(rule_all(&self.tools, &wanted)).await?.into_iter();
+        let mut rulings = Box::pin(rule_all(&self.tools, &wanted)).await?;
         let (mut results, mut saved) = (Vec::new(), None);
         for call in &completion.calls {
             let (result, is_made) = if self.has_calls_left(spent) && self.saves_beside(completion, call) {
@@ -287,7 +288,7 @@ impl Model {
                 spent.calls.push(json!(record));
                 (checkpoint::BESIDE.to_owned(), false)
             } else {
-                self.call(call, rulings.next().flatten(), spent).await?
+                self.call(call, rulings.take(), spent).await?
             };
             if is_made {
                 saved = checkpoint::state_of(call);
@@ -345,7 +346,7 @@ impl Model {
     async fn call(
         &self,
         call: &ChatToolCall,
-        ruling: Option<GateVerdict>,
+        ruling: Option<RulingAhead>,
         spent: &mut Spent,
     ) -> Result<(String, bool), AgentError> {
         if !self.has_calls_left(spent) {

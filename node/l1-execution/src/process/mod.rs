@@ -16,6 +16,7 @@ mod folders;
 mod interface;
 mod log;
 mod machine;
+mod offer;
 mod onward;
 mod program;
 pub(crate) mod remote;
@@ -37,6 +38,7 @@ pub use egress::{AskedHost, Asker, EgressRules, Entrance, Outlet, SecretHeader, 
 pub use errand::{ERRAND_BYTES_MAX, Errand, ErrandError, run_errand};
 pub use log::{LOG_BYTES_MAX, LogLine, LogPage, LogWriter, ProgramLog, ProgramLogs};
 pub use machine::accounts::{AccountError, AccountRange};
+pub use offer::{FindLevel, machine_level};
 pub use program::{End, Program, variables};
 pub use said::passed_on;
 

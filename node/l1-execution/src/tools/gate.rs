@@ -27,6 +27,15 @@ pub trait ToolGate: Send + Sync + 'static {
     /// Decides whether the call may run. Where a person has to be asked it says so, and does not wait for the answer.
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict>;
 
+    /// Whether a permit that it gave a while ago still counts: where not, the call is decided anew before it is made. Asked of permits
+    /// that were given ahead, and must cost next to nothing.
+    fn is_current(&self, _call: &ToolCall<'_>, _permit: &Permit) -> bool {
+        true
+    }
+
+    /// Takes back the permit of that receipt, by which no call is made: what it was given for may be promised again.
+    fn take_back(&self, _receipt: &[u8; 16]) {}
+
     /// Is told the outcome of a permitted call, before the agent is: the result of a tool, and `null` for what else ended
     /// well. A model's answer may have been streamed by then. Gives rows for the batch of the call's result; of a call that is
     /// not journalled it writes them by itself.

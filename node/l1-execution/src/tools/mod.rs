@@ -29,6 +29,8 @@ use crate::known::{Known, model_name, real_name};
 use crate::output_schemas::OutputSchemas;
 use crate::patience;
 use crate::profiles::Profiles;
+use crate::ruling::RulingAhead;
+use crate::run_notes::arguments_hash;
 use crate::tool_error::{arguments_of, refused_arguments};
 use crate::tool_listings::ToolListings;
 use crate::tool_servers::ToolServers;
@@ -36,6 +38,7 @@ use crate::tool_servers::ToolServers;
 pub use crate::call_record::CallRecord;
 pub use crate::definition::Definition;
 pub use crate::fault::Fault;
+pub use crate::own_tools::{HAND_OVER, is_within};
 pub use crate::ruling::{Ask, Denied, GateVerdict, PendingAsks, Permit, TurnRest};
 pub use crate::statements::{ModelClearance, ToolStatements};
 pub use crate::tool_call::{CallKind, Permission, ToolCall};
@@ -154,7 +157,7 @@ impl Tools {
         &self,
         name: &str,
         arguments: &str,
-        ruling: Option<GateVerdict>,
+        ruling: Option<RulingAhead>,
     ) -> (Result<Value, ToolError>, CallRecord) {
         let (outcome, record) = self.made(name, arguments, ruling).await;
         match outcome {
@@ -173,7 +176,7 @@ impl Tools {
         &self,
         name: &str,
         arguments: &str,
-        ruling: Option<GateVerdict>,
+        ruling: Option<RulingAhead>,
     ) -> (Result<Value, ToolError>, CallRecord) {
         let name = real_name(name);
         let begun = Instant::now();
@@ -191,11 +194,11 @@ impl Tools {
         &self,
         name: &str,
         arguments: &str,
-        ruling: Option<GateVerdict>,
+        ruling: Option<RulingAhead>,
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
         let (arguments, turn, label) = self.filled(name, arguments)?;
-        record.arguments = hash(&arguments);
+        record.arguments = arguments_hash(&arguments);
         let made = self.decided(name, &arguments, &turn, ruling, record);
         let outcome = match label {
             // Whoever sends them on says their label too.
@@ -229,13 +232,14 @@ impl Tools {
         name: &str,
         arguments: &Value,
         turn: &CallContext,
-        ruling: Option<GateVerdict>,
+        ruling: Option<RulingAhead>,
         record: &mut CallRecord,
     ) -> Result<Value, ToolError> {
         let definition = record.definition.clone();
         let journal = turn.rights.journal.as_deref().filter(|_| self.servers.is_step(name, arguments));
         let is_journalled = journal.is_some();
-        let call = ToolCall { is_journalled, ..self.decisions.call(turn, name, &definition, arguments) };
+        let level = self.servers.level(name);
+        let call = ToolCall { is_journalled, level, ..self.decisions.call(turn, name, &definition, arguments) };
         if let Some(journal) = journal {
             // Boxed, or each call would have room for it.
             return Box::pin(self.journalled(journal, &call, ruling, record)).await;

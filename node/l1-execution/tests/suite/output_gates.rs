@@ -5,14 +5,11 @@ mod scripted_gate;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use a2a::{Artifact, Message, Part, PartContent, Role, TaskState};
+use a2a::{Artifact, Message, Part, Role, TaskState};
 use althing_execution::agent::{Hold, Made, Metadata, OutputGate, Parameters};
-use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{Agent, AgentError, Builtins, GatedTurn, Host, Output, Outputs, Ports, Turn, cancel_task};
-use althing_store::MemoryStore;
 use althing_td::AgentFile;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -61,9 +58,9 @@ impl Agent for Parrot {
     }
 }
 
-/// A host that runs the parrot with these ports, and with that memory, if it is one.
-fn host(ports: Ports, memory: &Value) -> Host {
-    host_of(ports, &if memory.is_object() { json!({ "memory": memory }) } else { json!({}) })
+/// A host that runs the parrot with these ports.
+fn host(ports: Ports) -> Host {
+    host_of(ports, &json!({}))
 }
 
 /// A host that runs the parrot with these ports, and with more in its contract.
@@ -118,7 +115,7 @@ fn signing(sign: &str) -> Box<dyn OutputGate> {
 
 #[tokio::test]
 async fn without_gates_outputs_are_shown_as_they_are_emitted() {
-    let host = host(Ports::none(), &Value::Null);
+    let host = host(Ports::none());
     let (first, then, ended) = turn(&host, "hello").await;
     assert_eq!((first, then, ended), (vec![PROGRESS, annotated("hello")], vec![ENDING], Ok(())));
 }
@@ -129,7 +126,7 @@ async fn gates_release_a_turn_in_their_order_with_its_metadata() {
         let first = format!("turn {} of {} of {}", turn.number, turn.task, turn.agent.name());
         vec![signing(&first), signing("second")]
     };
-    let host = host(Ports { output_gates: Arc::new(gates), ..Ports::none() }, &Value::Null);
+    let host = host(Ports { output_gates: Arc::new(gates), ..Ports::none() });
     let (first, then, ended) = turn(&host, "hello").await;
     assert_eq!(first, [PROGRESS], "its answer is held back");
     let signs = ["turn 2 of task of parrot", "second"].map(|sign| Made::Remember(sign.to_owned()));
@@ -140,38 +137,13 @@ async fn gates_release_a_turn_in_their_order_with_its_metadata() {
 #[tokio::test]
 async fn what_is_said_of_a_cancelled_task_is_not_shown_where_answers_are_judged() {
     let schema = json!({ "schema": { "output": { "type": "object" } } });
-    for (verify, is_shown) in [(json!({}), true), (json!({ "finished": true }), false), (schema, false)] {
+    let media = json!({ "media": ["text/*"] });
+    // It has no model that could be cut.
+    let finished = json!({ "finished": true });
+    for (verify, is_shown) in [(json!({}), true), (finished, true), (media, false), (schema, false)] {
         let host = host_of(Ports::none(), &json!({ "verify": verify }));
+        assert_eq!(host.verifies("parrot"), !is_shown, "{verify}");
         let said = cancel_task(&host, "parrot", "quicksand", &Parameters::default()).await.expect("it is cancelled");
         assert_eq!(said.is_some(), is_shown, "{verify}");
     }
-}
-
-#[tokio::test]
-async fn grounding_is_a_gate_that_contracts_ask_for() {
-    let now_ms = AtomicU64::new(1_000);
-    let memories = Arc::new(Memories::new(
-        Arc::new(MemoryStore::new(&[MEMORY])),
-        // Later with each look at it.
-        Arc::new(move || now_ms.fetch_add(1, Ordering::SeqCst)),
-        Arc::new(|bytes: &mut [u8]| bytes.fill(7)),
-        Arc::new(|_: &str| Ok(None)),
-    ));
-    let ports = Ports { memories: Some(memories.clone()), ..Ports::none() };
-    let host = host(ports, &json!({ "require_grounding": true }));
-    let memory = memories.operate("parrot").expect("opened");
-    memory.remember("rules.txt", "A dog costs ninety euro of tax in a year.").await.expect("kept");
-    let id = memory.recall("dog", 1).await.expect("recalled").remove(0).id;
-
-    let (first, then, ended) = turn(&host, "ninety euro").await;
-    assert!(first.is_empty() && then.is_empty(), "{first:?} {then:?}");
-    assert!(matches!(&ended, Err(AgentError::GateRefused(why)) if why.contains("not grounded")), "{ended:?}");
-
-    let cited = format!("ninety euro [#{id}]");
-    let (first, then, ended) = turn(&host, &cited).await;
-    assert!(first.is_empty() && ended.is_ok(), "{first:?} {ended:?}");
-    let [text, Made::Artifact { artifact, .. }, end] = then.as_slice() else { panic!("{then:?}") };
-    assert_eq!((text, end), (&answer(&cited), &ENDING), "without what cites nothing");
-    let PartContent::Data(citations) = &artifact.parts[0].content else { panic!("{artifact:?}") };
-    assert_eq!((artifact.artifact_id.as_str(), &citations["citations"][0]["id"]), ("citations-2", &json!(id)));
 }

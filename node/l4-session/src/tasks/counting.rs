@@ -51,6 +51,7 @@ fn success(
         TurnCourse::Failed
         | TurnCourse::Silent
         | TurnCourse::Refused
+        | TurnCourse::Unjudged
         | TurnCourse::Crashed
         | TurnCourse::OverBudget => Some(TurnSuccess::Failed { is_judged: is_judged() }),
         TurnCourse::Open => None,
@@ -142,7 +143,9 @@ mod tests {
         let claimed = |course| success((course, over), true, || false);
         assert_eq!(judged(TurnCourse::Good), Some(TurnSuccess::Verified));
         assert_eq!(claimed(TurnCourse::Good), Some(TurnSuccess::Claimed));
-        for course in [TurnCourse::Failed, TurnCourse::Silent, TurnCourse::Refused, TurnCourse::Crashed] {
+        let failures =
+            [TurnCourse::Failed, TurnCourse::Silent, TurnCourse::Refused, TurnCourse::Unjudged, TurnCourse::Crashed];
+        for course in failures {
             let failed = |is_judged| Some(TurnSuccess::Failed { is_judged });
             assert_eq!((judged(course), claimed(course)), (failed(true), failed(false)));
         }

@@ -22,6 +22,8 @@ pub enum TurnCourse {
     Silent,
     /// A gate refused its answer, after all repairs.
     Refused,
+    /// A gate could not judge its answer, which is held back for that: whether it is good nobody knows.
+    Unjudged,
     /// Its agent's program ended, or the agent broke down.
     Crashed,
     /// It was stopped, as it needed more than the contract gives a turn.
@@ -107,8 +109,11 @@ pub(super) fn course_of(state: &TaskState) -> TurnCourse {
 
 /// How a turn went that ended so, by what was noted of it.
 pub(super) fn heard(course: TurnCourse, run: &RunNotes) -> TurnCourse {
-    let is_silent = course == TurnCourse::Good && !run.facts().findings.is_empty();
-    if is_silent { TurnCourse::Silent } else { course }
+    match course {
+        TurnCourse::Good if !run.facts().findings.is_empty() => TurnCourse::Silent,
+        TurnCourse::Refused if run.facts().unjudged.is_some() => TurnCourse::Unjudged,
+        course => course,
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +155,21 @@ mod tests {
         run.add_finding("said-nothing");
         assert_eq!(heard(TurnCourse::Good, &run), TurnCourse::Silent);
         assert_eq!(heard(TurnCourse::Failed, &run), TurnCourse::Failed);
+    }
+
+    #[test]
+    fn an_answer_that_a_gate_could_not_judge_is_not_one_that_it_refused() {
+        let run = RunNotes::default();
+        assert_eq!(heard(TurnCourse::Refused, &run), TurnCourse::Refused);
+        run.set_unjudged(Some("agents/judge"));
+        assert_eq!(heard(TurnCourse::Refused, &run), TurnCourse::Unjudged);
+        // What it did otherwise it did.
+        for course in [TurnCourse::Crashed, TurnCourse::Failed, TurnCourse::OverBudget, TurnCourse::Open] {
+            assert_eq!(heard(course, &run), course);
+        }
+        // It answered again, and that was judged.
+        run.set_unjudged(None);
+        assert_eq!(heard(TurnCourse::Refused, &run), TurnCourse::Refused);
     }
 
     #[test]

@@ -111,9 +111,23 @@ impl LiveTasks {
         all.filter(|live| live.running() && live.request.journal.is_some()).cloned().collect()
     }
 
+    /// Whether a version of an agent has a turn that is not over: one that runs, or that follows work which was given away.
+    pub fn has_any(&self, agent: &AgentRef) -> bool {
+        self.tasks().live.values().any(|(live, _)| live.agent == *agent)
+    }
+
     /// Cancels every turn of a version of an agent.
     pub fn cancel(&self, agent: &AgentRef) {
-        self.tasks().live.values().filter(|(live, _)| live.agent == *agent).for_each(|(live, _)| live.cancel.cancel());
+        self.cancel_where(|live| live.agent == *agent);
+    }
+
+    /// Cancels every turn of an agent, in whatever version.
+    pub fn cancel_all(&self, agent: &str) {
+        self.cancel_where(|live| live.agent.name() == agent);
+    }
+
+    fn cancel_where(&self, is_meant: impl Fn(&LiveTask) -> bool) {
+        self.tasks().live.values().filter(|(live, _)| is_meant(live)).for_each(|(live, _)| live.cancel.cancel());
     }
 
     /// Locks an idle task for a change.

@@ -55,7 +55,7 @@ pub use answers::ANSWERS;
 pub use course::TurnCourse;
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use handoffs::{
-    DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT, HandoffCall, HandoffError, HandoffProgress,
+    DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT, HandoffCall, HandoffError, HandoffGiver, HandoffProgress,
     HandoffService, HandoffState, HandoffWay, is_handoff,
 };
 pub use handover::{HandoverError, freeze, thaw};

@@ -2,9 +2,10 @@
 
 use a2a::TaskState;
 use althing_call::{Trace, chain};
-use althing_execution::{EndedTurn, ToldCall};
-use althing_protocol::Label;
+use althing_execution::{EndedTurn, GivenWork, ToldCall};
 use althing_protocol::audit::AuditOutcome;
+use althing_protocol::object::Handoff;
+use althing_protocol::{AgentRef, Label};
 use althing_store::Batch;
 use serde_json::Value;
 
@@ -62,6 +63,32 @@ pub(super) fn told(
         },
         result: brought.map(|(result, _)| result),
         by,
+    })
+}
+
+/// Rows for the batch in which it is written that an agent gave its work away by itself, or that the work stays after all: the handoff
+/// with its id, and the task that the work becomes. `live` is the turn of the agent's task, if one runs.
+pub(super) fn given(
+    runner: &TaskRunner,
+    (agent, live): (&AgentRef, Option<&LiveTask>),
+    (id, work, becomes): (&str, &Handoff, &str),
+    outcome: AuditOutcome,
+) -> Batch {
+    let Some(recorder) = runner.recorder().get() else { return Batch::new() };
+    let bound = runner.host().binding(agent);
+    let manifest = bound.as_ref().map(|binding| &binding.bound.manifest);
+    let principals = live.map(|live| chain::written(&live.request.call.principals)).unwrap_or_default();
+    recorder.given(&GivenWork {
+        agent,
+        task: &work.task_id,
+        handoff: id,
+        recipient: &work.recipient,
+        becomes,
+        label: work.label,
+        principals: &principals,
+        contract: manifest.map_or("", |manifest| manifest.contract_digest.as_str()),
+        binding: bound.as_ref().map_or("", |binding| &*binding.hash),
+        outcome,
     })
 }
 

@@ -152,6 +152,12 @@ impl Rehearsal {
         self.run.facts().judgements
     }
 
+    /// The gate that could not judge the answer of its last turn, where that is held back for this.
+    #[must_use]
+    pub fn unjudged(&self) -> Option<String> {
+        self.run.facts().unjudged.filter(|_| self.course == Some(TurnCourse::Unjudged))
+    }
+
     /// Gives the agent the message of a turn that is over, as [`Rehearsal::turn`] does.
     pub async fn copy(&mut self, copy: &TurnCopy, journal: Arc<dyn Journal>) -> TurnTimes {
         self.turn(copy.message.clone(), Script::Copied(copy), journal).await

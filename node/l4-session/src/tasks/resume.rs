@@ -33,7 +33,7 @@ use crate::tasks::tenure::{self, Tenure};
 use crate::tasks::waits;
 
 /// How long a turn waits for the version of its agent that began it, beside the one that was added.
-const VERSION_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const VERSION_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What became of an unfinished task.
 enum Progress {

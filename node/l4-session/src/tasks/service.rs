@@ -154,6 +154,37 @@ impl TaskService {
         self.runner.live().cancel(agent);
     }
 
+    /// Cancels every turn of an agent that runs no more, by its name, also of versions that did not run: work that one gave away is
+    /// followed before it is started.
+    pub fn cancel_all(&self, agent: &str) {
+        self.runner.live().cancel_all(agent);
+    }
+
+    /// Whether a version of an agent has work that is not over: a turn that runs, work that it gave away, or a turn that is to go
+    /// on, such as when somebody has answered.
+    pub async fn has_work(&self, agent: &AgentRef) -> bool {
+        let (runner, name) = (&self.runner, agent.name());
+        // In this order: a turn that comes to wait is among those that do before it is live no more.
+        if runner.live().has_any(agent) {
+            return true;
+        }
+        let given = runner.store().handoffs().all_given().into_iter();
+        let given = given.filter(|id| runner.store().is_of(id, name));
+        let waiting: Vec<String> = runner.store().journals().unfinished(name).into_iter().chain(given).collect();
+        if waiting.is_empty() {
+            return false;
+        }
+        let (reader, version) = (runner.clone(), agent.version.clone());
+        let is_of_version = move |id: &String| {
+            let record = reader.store().read(id).ok().flatten();
+            let record = record.filter(|record| !record.task.status.state.is_terminal());
+            record.is_some_and(|record| record.version.as_deref() == Some(&*version))
+        };
+        let found = runner.apart(move || waiting.iter().any(is_of_version)).await;
+        // What cannot be looked at now is not ended for that.
+        found.unwrap_or(true)
+    }
+
     /// The hash of the manifest that a running agent is bound to.
     #[must_use]
     pub fn binding_hash(&self, agent: &AgentRef) -> Option<Arc<str>> {

@@ -49,6 +49,7 @@ mod tests {
             place: "/secret".to_owned(),
             rule: String::new(),
             reason: "it has a secret".to_owned(),
+            is_fault: false,
         }
     }
 

@@ -84,12 +84,22 @@ fn unworded(message: Message) -> Message {
     Message { parts: vec![Part::text(UNWORDED_FAILURE)], ..message }
 }
 
-/// Whether it is the status of a task, and no part of an answer.
+/// Whether it is the status of a task, and no part of an answer: with its end an agent may say one.
 pub(super) fn is_status(made: &Made) -> bool {
     match made {
         Made::Annotated(made, _) => is_status(made),
-        made => matches!(made, Made::Status(..)),
+        Made::Status(TaskState::Working | TaskState::InputRequired | TaskState::AuthRequired, _) => true,
+        made => matches!(made, Made::Status(state, _) if is_failure(state)),
     }
+}
+
+/// These outputs, with one more before what ends the turn.
+pub(super) fn before_end(mut outputs: Vec<Made>, more: Option<Made>) -> Vec<Made> {
+    if let Some(more) = more {
+        let end = outputs.iter().position(is_end).unwrap_or(outputs.len());
+        outputs.insert(end, more);
+    }
+    outputs
 }
 
 /// Whether it is progress, with metadata: without, it is shown.

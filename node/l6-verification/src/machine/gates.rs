@@ -3,7 +3,7 @@
 //! **Input**: what each gate says of an answer. **Output**: whether it may be shown, and whether its agent may answer again.
 //!
 //! **Invariants**
-//! - One refusal is enough, and a gate that failed or was late refused.
+//! - One refusal is enough, and what a gate that failed or was late could not judge is held back as if it had refused.
 //! - Where a rule refuses, it is a rule that is named: a judge adds refusals and takes none back.
 
 use std::fmt;
@@ -62,6 +62,11 @@ impl Word {
     pub fn refusal(reason: impl Into<String>) -> Word {
         Word::Refusal { place: String::new(), rule: String::new(), reason: reason.into() }
     }
+
+    /// Whether the gate could not judge.
+    fn is_fault(&self) -> bool {
+        matches!(self, Word::Fault(_) | Word::Late(_))
+    }
 }
 
 impl Opinion {
@@ -94,15 +99,29 @@ pub struct Refusal {
     pub rule: String,
     /// Why, in the gate's words.
     pub reason: String,
+    /// Whether the gate could not judge: that says nothing of the answer.
+    pub is_fault: bool,
 }
 
-/// The verdict of these gates. Of several refusals the one of the most reliable gate is told.
+/// The verdict of these gates. Of several refusals the one of the most reliable gate is told, and one that judged before one that
+/// could not.
 #[must_use]
 pub fn verdict(opinions: &[Opinion]) -> Verdict {
     let refusals = opinions.iter().filter(|opinion| opinion.word != Word::Pass);
-    match refusals.min_by_key(|opinion| opinion.kind) {
+    match refusals.min_by_key(|opinion| (opinion.word.is_fault(), opinion.kind)) {
         Some(opinion) => Verdict::Refusal(Refusal::of(opinion)),
         None => Verdict::Pass,
+    }
+}
+
+impl Verdict {
+    /// The gate that could not judge, where an answer is held back for that alone.
+    #[must_use]
+    pub fn unjudged(&self) -> Option<&str> {
+        match self {
+            Verdict::Refusal(Refusal { gate, is_fault: true, .. }) => Some(gate),
+            Verdict::Refusal(_) | Verdict::Pass => None,
+        }
     }
 }
 
@@ -120,6 +139,7 @@ impl Refusal {
             place: line(place, PLACE_CHARS_MAX),
             rule: line(rule, PLACE_CHARS_MAX),
             reason: line(&reason, REASON_CHARS_MAX),
+            is_fault: opinion.word.is_fault(),
         }
     }
 
@@ -228,6 +248,21 @@ mod tests {
             let refusal = refusal(&[opinion("lint/run", Kind::Tool, word)]);
             assert!(refusal.to_agent().contains(why), "{refusal:?}");
             assert!(!refusal.to_string().contains(why), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_gate_that_could_not_judge_is_told_apart_from_one_that_refused() {
+        let down = || opinion("lint/run", Kind::Tool, Word::Fault("it is down".to_owned()));
+        let late = opinion("schema", Kind::Rule, Word::Late(Duration::from_millis(50)));
+        let stern = opinion("agents/judge", Kind::Judge, refuses("it is rude"));
+        assert_eq!(verdict(&[down()]).unjudged(), Some("lint/run"));
+        assert_eq!(verdict(std::slice::from_ref(&late)).unjudged(), Some("schema"));
+        assert_eq!(verdict(std::slice::from_ref(&stern)).unjudged(), None);
+        assert_eq!(verdict(&[]).unjudged(), None);
+        // Who refused judged, whoever else could not.
+        for both in [[down(), stern.clone()], [late, stern]] {
+            assert_eq!((verdict(&both).unjudged(), refusal(&both).gate.as_str()), (None, "agents/judge"));
         }
     }
 

@@ -4,6 +4,7 @@ pub mod answer;
 pub mod cases;
 pub mod evidence;
 pub mod gates;
+pub mod grounding;
 pub mod json;
 pub mod model_cost;
 pub mod report;

@@ -54,6 +54,17 @@ async fn of_a_failure_no_word_of_its_agent_is_shown() {
 }
 
 #[tokio::test]
+async fn what_an_agent_says_at_its_end_is_not_shown_since_it_fails_then() {
+    let failed = Made::Status(TaskState::Failed, None);
+    for verify in [schema(), checked()] {
+        for end in [word(TaskState::Completed), word(TaskState::Unspecified)] {
+            let (seen, asked) = judged(verify.clone(), vec![end, failed.clone()]).await;
+            assert_eq!((seen.ended, seen.made, asked), (Ok(()), vec![failed.clone()], Vec::new()), "{verify}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn of_an_error_no_word_of_its_agent_is_shown() {
     let refused = AgentError::Refused { code: -32_000, message: WORD.to_owned(), details: vec![json!(WORD)] };
     let foreign = AgentError::NotA2a(format!("an event with the name {WORD:?}"));
@@ -188,4 +199,22 @@ async fn what_another_agent_made_in_its_place_is_judged_all_the_same() {
     }
     let failed = judge(vec![text(WORD), word(TaskState::Failed)]).await.expect("it failed");
     assert!(failed.len() == 1 && !format!("{failed:?}").contains(WORD), "{failed:?}");
+}
+
+/// Nobody knows what its contract says, and so its gates are not known to be none.
+#[tokio::test]
+async fn what_was_made_in_the_place_of_an_agent_that_does_not_run_is_not_shown() {
+    let (host, _script) = host();
+    let turn = Turn {
+        task_id: "task".to_owned(),
+        context_id: "context".to_owned(),
+        message: Message::new(Role::User, vec![Part::text("how much?")]),
+        history: Vec::new(),
+        artifacts: Vec::new(),
+        remembered: None,
+        parameters: Parameters::default(),
+    };
+    assert!(host.stop("script").await, "it runs");
+    let refused = judge_outputs(&host, "script", turn, vec![text("{\"total\": 3}")]).await.expect_err("it is down");
+    assert!(matches!(&refused, AgentError::Down { agent, .. } if agent == "script"), "{refused:?}");
 }

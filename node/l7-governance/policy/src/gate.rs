@@ -101,7 +101,7 @@ impl Gate {
     pub(crate) fn input(self) -> Shape {
         let members: &[(&str, Shape)] = match self {
             Gate::Model => &[("tokens", Shape::Whole)],
-            Gate::Remember => &[("key", Shape::Text), ("text", Shape::Text)],
+            Gate::Remember => &[("key", Shape::Text), ("text", Shape::Text), ("source", Shape::Text)],
             Gate::Recall => &[("key", Shape::Text), ("query", Shape::Text)],
             Gate::Egress => &[("host", Shape::Text), ("method", Shape::Text), ("port", Shape::Whole)],
             Gate::UseSecret | Gate::BindAgent => &[("host", Shape::Text), ("name", Shape::Text)],

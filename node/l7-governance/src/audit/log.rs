@@ -18,6 +18,7 @@ use super::ledgers::Ledgers;
 use super::ports::AuditPorts;
 use super::rows::{LeafId, QueueRow, bodies_of, written};
 use super::share::{AuditUsage, BodyShare};
+use crate::machine::successions::Successions;
 
 /// The key in [`STATE`] of the row that is written to see whether rows can be.
 const PROBE: &[u8] = b"probe";
@@ -54,6 +55,8 @@ struct AuditCore {
     books: tokio::sync::Mutex<()>,
     drafts: Mutex<Drafts>,
     drafted: Notify,
+    /// On whose word it was followed by another one.
+    successions: Mutex<Successions>,
     /// Why it takes nothing.
     stopped: RwLock<Option<String>>,
 }
@@ -81,6 +84,7 @@ impl AuditLog {
             books: tokio::sync::Mutex::default(),
             drafts: Mutex::default(),
             drafted: Notify::new(),
+            successions: Mutex::default(),
             stopped: RwLock::default(),
         }));
         log.drain().await?;
@@ -219,6 +223,11 @@ impl AuditLog {
 
     pub(super) fn drafts(&self) -> MutexGuard<'_, Drafts> {
         self.0.drafts.lock().expect("no holder panics")
+    }
+
+    /// Changed by whoever holds the books.
+    pub(super) fn successions(&self) -> MutexGuard<'_, Successions> {
+        self.0.successions.lock().expect("no holder panics")
     }
 
     /// Says whether the log can be continued.

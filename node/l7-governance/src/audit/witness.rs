@@ -83,6 +83,16 @@ pub enum WitnessFault {
         /// The name of the log.
         log: String,
     },
+    /// It does so again, too soon after another log was begun on its word.
+    #[error(
+        "the witness {witness} contradicts the audit log {log} too, less than an hour after another log was begun on its word: this          one goes on. If it contradicts each log that it is shown, it is the one that is wrong"
+    )]
+    Repeat {
+        /// Its name.
+        witness: String,
+        /// The name of the log.
+        log: String,
+    },
     /// The log itself fails.
     #[error(transparent)]
     Log(#[from] AuditFault),
@@ -101,23 +111,29 @@ impl From<WriteError> for WitnessFault {
 }
 
 impl AuditLog {
-    /// Asks a witness to sign the newest checkpoint. Where it signed more, or something else, the node goes on in another log.
+    /// Asks a witness to sign the newest checkpoint. Where it signed more, or something else, the node goes on in another log, on the
+    /// word of one witness once in an hour.
     ///
     /// # Errors
     /// [`WitnessFault`]; after [`WitnessFault::Ahead`] and [`WitnessFault::Fork`] the other log was begun.
     pub async fn cosign(&self, witness: &NoteKey, asker: &dyn AskWitness) -> Result<(), WitnessFault> {
         let ledger = self.ledger();
-        let outcome = ask(&ledger, witness, asker).await;
-        match &outcome {
+        match ask(&ledger, witness, asker).await {
             Ok((checkpoint, lines)) => {
-                let rows = ledger.add(checkpoint, lines, witness)?;
+                let rows = ledger.add(&checkpoint, &lines, witness)?;
                 // A cosignature that is lost is asked for again.
                 self.ports().store.write(rows, Durability::Buffered).await?;
+                Ok(())
             }
-            Err(WitnessFault::Ahead { .. } | WitnessFault::Fork { .. }) => begin_after(self, &ledger).await?,
-            Err(_) => {}
+            Err(fault @ (WitnessFault::Ahead { .. } | WitnessFault::Fork { .. })) => {
+                if begin_after(self, &ledger, witness).await? {
+                    return Err(fault);
+                }
+                let (witness, log) = (witness.name().to_owned(), ledger.key().name().to_owned());
+                Err(WitnessFault::Repeat { witness, log })
+            }
+            Err(fault) => Err(fault),
         }
-        outcome.map(|_| ())
     }
 }
 
@@ -163,15 +179,21 @@ async fn ask(ledger: &Ledger, witness: &NoteKey, asker: &dyn AskWitness) -> Resu
     }
 }
 
-/// Goes on in another log, whose first leaf names the one before.
-async fn begin_after(log: &AuditLog, old: &Ledger) -> Result<(), AuditFault> {
+/// Goes on in another log, whose first leaf names the one before; false where the old one goes on, since that witness had one begun
+/// within the hour.
+async fn begin_after(log: &AuditLog, old: &Ledger, witness: &NoteKey) -> Result<bool, AuditFault> {
     let _books = log.books().await;
     // Somebody else heard of it first.
     if log.ledger().number() != old.number() {
-        return Ok(());
+        return Ok(true);
+    }
+    let (named, now_ms) = (witness.to_string(), log.ports().clock.now_ms());
+    let is_heeded = log.successions().may_begin(&named, now_ms);
+    if !is_heeded {
+        return Ok(false);
     }
     let size = old.writer().await.next().await?;
-    let mut leaf = AuditLeaf::new(AuditStage::Changed, log.ports().clock.now_ms());
+    let mut leaf = AuditLeaf::new(AuditStage::Changed, now_ms);
     leaf.action = Some(format!("{BEGIN_AFTER}{}@{size}", old.key().name()));
     let entry = leaf.encode().map_err(|error| AuditFault::Unavailable(error.into()))?;
     let (ledger, mut rows) = log.ledgers().next()?;
@@ -185,5 +207,6 @@ async fn begin_after(log: &AuditLog, old: &Ledger) -> Result<(), AuditFault> {
     ledger.writer().await.append(&[entry], over).await?;
     ledger.follow()?;
     log.ledgers().turn_to(ledger);
-    Ok(())
+    log.successions().note(&named, now_ms);
+    Ok(true)
 }

@@ -8,7 +8,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{Digest, Label, digest, hex};
+use althing_protocol::{Digest, Label, digest, hex, visible};
 use althing_td::{ReachSpec, Sandbox};
 use serde_json::{Value, json};
 
@@ -314,7 +314,8 @@ impl Deliveries {
         match outcome {
             Ok(()) => (progress.told_ms, progress.failure) = (Some(now_ms), None),
             Err(reason) => {
-                progress.failure = Some(reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect());
+                // Whoever is told may answer anything: it stays on one line, and moves no text about.
+                progress.failure = Some(visible(reason).filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect());
                 progress.next_ms = now_ms.saturating_add(pause_ms(progress.attempts));
             }
         }

@@ -10,4 +10,5 @@ pub mod people;
 pub mod profile;
 pub mod pruning;
 pub mod rules;
+pub mod successions;
 pub mod taint;

@@ -3,15 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
+use althing_execution::tools::{HAND_OVER, is_within};
 use althing_protocol::Contract;
+use althing_protocol::contract::covers;
 use althing_td::Effect;
 
-use super::profile::{ASKS, Statements, ToolProfile, WITHIN};
+use super::profile::{ASKS, Statements, ToolProfile};
 
 /// The role of those who approve.
 pub const APPROVER_ROLE: &str = "approver";
 /// People who must have it where a profile demands approvers.
 pub const APPROVERS_MIN: usize = 2;
+/// All other agents, as contracts name them.
+const AGENTS: &str = "agents/*";
 /// Agents that are named where they have no gate; more are counted.
 const NAMED_MAX: usize = 5;
 
@@ -91,11 +95,12 @@ pub enum ProfileGap {
     /// An agent with effects has no gate.
     #[error(
         "the agent {:?} may call {}, which has an effect, and nothing looks at what it answers: write `verify` in its \
-         contract, or say `effect: none` of the tool if it has none", .0.agent, .0.tool
+         contract (of which `finished` is a gate for models alone), or say `effect: none` of the tool if it has none",
+        .0.agent, .0.tool
     )]
     Gate(UngatedAgent),
     /// More of them.
-    #[error("{0} more agents with an effect have no `verify` in their contracts")]
+    #[error("{0} more agents with an effect have no gate in their contracts")]
     Gates(usize),
 }
 
@@ -179,19 +184,22 @@ impl FromStr for NodeProfile {
     }
 }
 
-/// A tool with an effect that an agent with this contract may call, where no gate looks at what the agent answers. Of all tools of
-/// a server (`server/*`) none may have one.
+/// A tool with an effect that an agent with this contract may call, where no gate looks at what the agent answers; `is_model`:
+/// whether a model makes its answers. Of all tools of a server (`server/*`) none may have one.
 #[must_use]
-pub fn ungated_tool(contract: &Contract, said: Statements<'_>) -> Option<String> {
-    if contract.verify.judges_answers() {
+pub fn ungated_tool(contract: &Contract, is_model: bool, said: Statements<'_>) -> Option<String> {
+    if contract.verify.judges_answers(is_model) {
         return None;
     }
-    contract.capabilities.iter().find(|tool| has_effect(tool, said)).cloned()
+    // Work is handed over to agents alone that the contract names too.
+    let hands_over = contract.capabilities.iter().any(|tool| covers(AGENTS, tool));
+    let is_wanted = |tool: &&String| (hands_over && covers(tool, HAND_OVER)) || has_effect(tool, said);
+    contract.capabilities.iter().find(is_wanted).cloned()
 }
 
 fn has_effect(tool: &str, said: Statements<'_>) -> bool {
     let server = tool.split_once('/').map_or(tool, |(server, _)| server);
-    if WITHIN.contains(&server) || server == ASKS {
+    if is_within(tool) || server == ASKS || tool == HAND_OVER {
         return false;
     }
     let is_other = |effect: &Effect| *effect != Effect::None;
@@ -266,11 +274,17 @@ mod tests {
             ("mail/send".to_owned(), Effect::Final),
         ]);
         let said = Statements { effects: [&effects, &none], terms: [&terms; 2], here: &here };
-        let found = |tools: &[&str], verify| ungated_tool(&contract(tools, verify), said);
+        let found = |tools: &[&str], verify| ungated_tool(&contract(tools, verify), true, said);
         assert_eq!(found(&["shop/search", "files/*", "memory/*", "session/*"], false), None);
         assert_eq!(found(&["shop/search", "shop/order"], false).as_deref(), Some("shop/order"));
         assert_eq!(found(&["mail/*"], false).as_deref(), Some("mail/*"), "one of them sends");
         assert_eq!(found(&["agents/clerk"], false).as_deref(), Some("agents/clerk"));
+        assert_eq!(found(&["session/handoff"], false), None, "there is nobody to whom work could go");
+        for named in ["session/handoff", "session/*"] {
+            assert_eq!(found(&[named, "agents/*"], false).as_deref(), Some(named), "it gives work away");
+        }
         assert_eq!(found(&["shop/order"], true), None);
+        let program = ungated_tool(&contract(&["shop/order"], true), false, said);
+        assert_eq!(program.as_deref(), Some("shop/order"), "nobody says whether a program was cut");
     }
 }

@@ -144,12 +144,16 @@ impl People {
         self.people.get(person).is_some_and(|person| person.roles.contains(role))
     }
 
-    /// How many can answer in a role: who has it and a key, or has it and is the owner, who needs none.
+    /// Whether an answer of that person can count: the owner needs no key, and everybody else signs with one.
+    #[must_use]
+    pub fn can_answer(&self, name: &str) -> bool {
+        name == self.owner || self.people.get(name).is_some_and(|person| !person.keys.is_empty())
+    }
+
+    /// How many can answer in a role.
     #[must_use]
     pub fn able(&self, role: &str) -> usize {
-        let can = |(name, person): &(&String, &Person)| {
-            person.roles.contains(role) && (**name == self.owner || !person.keys.is_empty())
-        };
+        let can = |(name, person): &(&String, &Person)| person.roles.contains(role) && self.can_answer(name);
         self.people.iter().filter(can).count()
     }
 

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use althing_execution::tools::{HAND_OVER, is_within};
 use althing_protocol::Label;
 use althing_protocol::contract::DataLabel;
 use althing_td::{Effect, ToolTerms};
 
-/// Servers of the node itself whose tools neither leave it nor do anything outside.
-pub(crate) const WITHIN: [&str; 2] = ["memory", "session"];
 /// The server of the node itself whose tools ask other nodes and change nothing.
 pub(crate) const ASKS: &str = "mesh";
 
@@ -77,6 +76,24 @@ impl ToolProfile {
         }
     }
 
+    /// The same, with what the node itself knows of its own tools: what they do and where they go, nobody chooses.
+    #[must_use]
+    pub fn known(self, tool: &str) -> ToolProfile {
+        let server = tool.split_once('/').map_or("", |(server, _)| server);
+        match server {
+            _ if is_within(tool) => ToolProfile { effect: Effect::None, ..ToolProfile::unlimited() },
+            // The same work comes to its recipient once, however often it is offered.
+            _ if tool == HAND_OVER => ToolProfile { effect: Effect::Repeatable, leaves: true, ..self },
+            ASKS => ToolProfile { effect: Effect::None, leaves: true, ..self },
+            _ => self,
+        }
+    }
+
+    /// That of what stays within the node: it may be given everything, and answers nothing that was not given to it.
+    pub(crate) fn unlimited() -> ToolProfile {
+        ToolProfile { trusted: true, clearance: DataLabel::Restricted, leaves: false, ..ToolProfile::default() }
+    }
+
     /// That of a model, which changes nothing by itself: how far it is cleared, and whether somebody wrote that.
     #[must_use]
     pub fn of_model(clearance: DataLabel, is_written: bool) -> ToolProfile {
@@ -129,6 +146,20 @@ mod tests {
         let found = ["notes/find", "notes/fetch", "notes/write", "far/find", "far/fetch"]
             .map(|tool| ToolProfile::of(tool, said).leaves);
         assert_eq!(found, [false, true, true, false, true]);
+    }
+
+    #[test]
+    fn what_the_nodes_own_tools_do_nobody_chooses_and_what_hands_work_over_leaves_the_node() {
+        let said =
+            ToolProfile { tier: Some(2), clearance: DataLabel::Internal, leaves: false, ..ToolProfile::default() };
+        for within in ["memory/put", "session/note", "session/checkpoint"] {
+            let known = said.known(within);
+            assert_eq!((known.effect, known.clearance), (Effect::None, DataLabel::Restricted), "{within}");
+            assert!(known.trusted && !known.leaves, "{within}");
+        }
+        assert_eq!(said.known("session/handoff"), ToolProfile { effect: Effect::Repeatable, leaves: true, ..said });
+        assert_eq!(said.known("mesh/find_agents"), ToolProfile { effect: Effect::None, leaves: true, ..said });
+        assert_eq!(said.known("agents/clerk"), said);
     }
 
     #[test]

@@ -88,6 +88,38 @@ async fn what_is_remembered_and_recalled_goes_to_the_model_of_embeddings_and_to_
 }
 
 #[tokio::test]
+async fn policies_read_all_that_is_kept_and_asked_of_memory() {
+    let (bench, mut turn) = (Bench::new(), turn(DataLabel::Internal, true));
+    let governance = bench.start().await;
+    let set = "permit(principal, action, resource);
+        forbid(principal, action == Action::\"remember\", resource) when { context.input has text && context.input.text like \"*code*\" };
+        forbid(principal, action == Action::\"remember\", resource) when { context.input has source && context.input.source == \"vault\" };
+        forbid(principal, action == Action::\"recall\", resource) when { context.input has query && context.input.query like \"*code*\" };
+        forbid(principal, action == Action::\"recall\", resource) when { context.input has key && context.input.key like \"key*\" };";
+    governance.load_policy(set, Actor::Owner).await.expect("it is good");
+    let contract = json!({ "class": { "latency": "srt" }, "capabilities": ["memory/*"] });
+    let contract: Contract = serde_json::from_value(contract).expect("a contract");
+    let gate = governance.gate(Arc::new(ContractGate::of(&contract)), &agent(), &contract, profiles());
+    for (tool, arguments, is_permitted) in [
+        ("memory/put", json!({ "key": "a", "value": "the code" }), false),
+        ("memory/put", json!({ "key": "a", "value": { "is": "the code" } }), false),
+        ("memory/put", json!({ "key": "a", "value": "tea" }), true),
+        ("memory/remember", json!({ "source": "a", "text": "the code" }), false),
+        ("memory/forget", json!({ "source": "vault" }), false),
+        ("memory/recall", json!({ "question": "which code" }), false),
+        ("memory/recall", json!({ "question": "which tea" }), true),
+        ("memory/get", json!({ "key": "keys" }), false),
+        ("memory/keys", json!({ "prefix": "key" }), false),
+        ("memory/keys", json!({ "prefix": "tea" }), true),
+    ] {
+        turn.arguments = arguments;
+        let call = ToolCall { is_journalled: false, ..turn.call("task", tool) };
+        let found = matches!(gate.decide(&call).await, GateVerdict::Permit(_));
+        assert_eq!(found, is_permitted, "{tool} {}", turn.arguments);
+    }
+}
+
+#[tokio::test]
 async fn what_labels_would_have_decided_is_remembered_and_counted_and_costs_nothing_else() {
     let bench = Bench::new();
     let governance = bench.start().await;

@@ -204,7 +204,7 @@ pub(super) async fn gather(
         table: network.routing().stats().nodes,
         sessions: Sessions::of(node.hosting.own_tasks().sessions(), node.hosting.own_tasks().lost_turns()),
         turns: super::verification::of(&running),
-        held_models: node.rollouts.held_models(),
+        rollouts: althing_node::rollouts::troubles(&node.rollouts),
         governance: super::GovernanceHealth::of(node),
         groups: groups(node),
         registries,

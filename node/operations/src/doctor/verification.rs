@@ -3,6 +3,7 @@
 use althing_execution::hrt::OUTPUT_OUT_OF_LIMITS;
 use althing_execution::{ANSWER_REFUSED, AgentStatus, FindingCount};
 use althing_failure::CallStep;
+use althing_node::rollouts::{RolloutFault, RolloutTrouble};
 
 use super::finding::{Finding, counted, fine, note, wrong};
 
@@ -95,13 +96,30 @@ pub(super) fn judge(found: &[TurnFinding], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Judges an agent with a higher version of its model that is not tried, and why it is not.
-pub(super) fn judge_held((agent, why): &(String, String)) -> Finding {
-    note(
-        "L6",
-        format!("no rollout of agent {agent:?} in a higher version of its model could be begun: {why}"),
-        "it goes on with the version that it has, and the rollout is tried again each minute: mend what keeps it from beginning",
-    )
+/// Judges what is the matter with versions of an agent.
+pub(super) fn judge_rollout(RolloutTrouble { agent, what }: &RolloutTrouble) -> Finding {
+    match what {
+        RolloutFault::Held(why) => note(
+            "L6",
+            format!("no rollout of agent {agent:?} in a higher version of its model could be begun: {why}"),
+            "it goes on with the version that it has, and the rollout is tried again each minute: mend what keeps it from beginning",
+        ),
+        RolloutFault::Down { version, why } => wrong(
+            "L6",
+            format!(
+                "version {version} of agent {agent:?} does not run, and another one answers its conversations: {why}"
+            ),
+            "mend what keeps it from starting, or end its rollout; it is tried again every ten seconds",
+        ),
+        RolloutFault::WentBack(why) => note(
+            "L6",
+            format!("the last new version of agent {agent:?} went back: {why}"),
+            format!(
+                "the version before answers everything again. Look at the rollout of {agent:?}: it has the evidence, and what that \
+                 version may have changed. It is told until another one begins"
+            ),
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -110,10 +128,19 @@ mod tests {
 
     #[test]
     fn why_a_higher_version_of_a_model_is_not_tried_is_told_with_what_can_be_done() {
-        let told = judge_held(&("clerk".to_owned(), "a policy forbids it".to_owned()));
+        let what = RolloutFault::Held("a policy forbids it".to_owned());
+        let told = judge_rollout(&RolloutTrouble { agent: "clerk".to_owned(), what });
         assert!(told.fine && told.layer == "L6" && told.remedy.contains("each minute"), "{told:?}");
         let what = "no rollout of agent \"clerk\" in a higher version of its model could be begun: a policy forbids it";
         assert_eq!(told.what, what);
+        let (version, why) = ("1.1.0".to_owned(), "no such file".to_owned());
+        let what = RolloutFault::Down { version, why };
+        let down = judge_rollout(&RolloutTrouble { agent: "clerk".to_owned(), what });
+        assert!(!down.fine && down.layer == "L6" && down.what.contains("version 1.1.0 of agent"), "{down:?}");
+        let what = RolloutFault::WentBack("it crashed".to_owned());
+        let told = judge_rollout(&RolloutTrouble { agent: "clerk".to_owned(), what });
+        assert!(told.fine && told.what.ends_with("went back: it crashed"), "{told:?}");
+        assert!(told.remedy.contains("the rollout of \"clerk\""), "{told:?}");
     }
 
     fn judged(found: &[TurnFinding]) -> Vec<Finding> {

@@ -94,14 +94,8 @@ impl AuditWitnesses {
 
     /// Asks all that are due and did not sign what there is, at the same time, so that they sign the same checkpoint.
     async fn round(&self) {
-        let (now, newest) = (Instant::now(), self.audit.checkpoint());
-        let due: Vec<usize> = {
-            let records = self.records();
-            let is_due = |record: &Record| {
-                record.due.is_none_or(|due| due <= now) && record.signed.as_deref() != Some(newest.note())
-            };
-            (0..self.all.len()).filter(|at| is_due(&records[*at])).collect()
-        };
+        let newest = self.audit.checkpoint();
+        let due = due(&self.records(), newest.note(), Instant::now());
         let asked = due.into_iter().map(|at| async move { (at, self.ask(&self.all[at]).await) });
         for (at, outcome) in join_all(asked).await {
             let now_ms = self.clock.now_ms();
@@ -129,6 +123,12 @@ impl AuditWitnesses {
     }
 }
 
+/// The places of those who are asked now about the newest checkpoint, which is that note.
+fn due(records: &[Record], newest: &str, now: Instant) -> Vec<usize> {
+    let is_due = |record: &Record| record.due.is_none_or(|due| due <= now) && record.signed.as_deref() != Some(newest);
+    records.iter().enumerate().filter(|(_, record)| is_due(record)).map(|(at, _)| at).collect()
+}
+
 impl Record {
     /// Takes what came of a question about a checkpoint: its entries, and its note.
     fn take(&mut self, outcome: Result<(), WitnessFault>, (size, note): (u64, &str), now_ms: u64) {
@@ -145,11 +145,10 @@ impl Record {
             Err(fault) => fault,
         };
         if matches!(fault, WitnessFault::Ahead { .. } | WitnessFault::Fork { .. }) {
+            // Another log was begun by it, so that this is said as seldom as that happens.
             tracing::error!(witness = name, %fault, "a witness knows another history of the audit log");
             self.state.contradiction = Some(fault.to_string());
-            return;
-        }
-        if self.state.failure.is_none() {
+        } else if self.state.failure.is_none() {
             tracing::warn!(witness = name, %fault, "a witness does not sign the audit log");
         }
         let since_ms = self.state.failure.as_ref().map_or(now_ms, |(since_ms, _)| *since_ms);
@@ -204,13 +203,45 @@ mod tests {
         assert_eq!((record.signed.as_deref(), record.due), (Some("note"), None));
     }
 
-    #[test]
-    fn what_a_witness_knows_better_is_not_forgotten_when_it_signs_again() {
+    fn fork() -> WitnessFault {
+        WitnessFault::Fork { witness: "w.example".to_owned(), log: "audit/a/b/1-c".to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_witness_knows_better_is_not_forgotten_when_it_signs_again() {
         let mut record = Record::default();
-        let fork = WitnessFault::Fork { witness: "w.example".to_owned(), log: "audit/a/b/1-c".to_owned() };
-        record.take(Err(fork), (3, "note"), 1_000);
-        assert!(record.signed.is_none() && record.due.is_none(), "the other log is shown to it at the next time");
+        record.take(Err(fork()), (3, "note"), 1_000);
+        assert!(record.signed.is_none() && record.state.failure.is_some(), "{record:?}");
+        let next = record.due.map(|due| due.duration_since(Instant::now()));
+        assert_eq!(next, Some(ASKED_EVERY), "the other log is shown to it at the next time");
         record.take(Ok(()), (1, "other"), 2_000);
+        assert_eq!((&record.state.failure, record.due), (&None, None));
         assert!(record.state.contradiction.is_some_and(|told| told.contains("another history")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_witness_that_contradicts_each_log_is_asked_as_seldom_as_a_silent_one_and_others_as_often_as_ever() {
+        let mut records = [Record::default(), Record::default()];
+        let start = Instant::now();
+        let (mut asked, mut signed) = (0, 0);
+        while start.elapsed() < Duration::from_secs(24 * 60 * 60) {
+            // The log grows all the time.
+            let note = format!("note {}", start.elapsed().as_secs());
+            for at in due(&records, &note, Instant::now()) {
+                let again = WitnessFault::Repeat { witness: "w.example".to_owned(), log: "audit/a/b/2-c".to_owned() };
+                let outcome = match at {
+                    0 if asked % 12 == 0 => Err(fork()),
+                    0 => Err(again),
+                    _ => Ok(()),
+                };
+                (asked, signed) = if at == 0 { (asked + 1, signed) } else { (asked, signed + 1) };
+                records[at].take(outcome, (1, &note), 1_000);
+            }
+            tokio::time::advance(ASKED_EVERY).await;
+        }
+        assert!(asked <= 24 * 12 + 6, "every five minutes, and some times before: {asked}");
+        assert_eq!(signed, 24 * 60 * 12, "the other one is asked each time");
+        let (_, why) = records[0].state.failure.clone().expect("it does not sign");
+        assert!(why.contains("less than an hour after another log"), "{why}");
     }
 }

@@ -94,11 +94,19 @@ impl AgentTests<'_> {
             cost: course.cost.micros(),
         };
         let is_refused = rehearsal.course() == Some(TurnCourse::Refused);
-        let (tools, judges, denial) = (course.tools, first_words(rehearsal.judgements()), course.denial);
-        Ok((
-            Observation { answer, missing, data, agent: found, tools, obstacle: None, is_refused, judges, denial },
-            figures,
-        ))
+        let seen = Observation {
+            answer,
+            missing,
+            data,
+            agent: found,
+            tools: course.tools,
+            obstacle: None,
+            is_refused,
+            unjudged: rehearsal.unjudged(),
+            judges: first_words(rehearsal.judgements()),
+            denial: course.denial,
+        };
+        Ok((seen, figures))
     }
 
     /// The tape that a case names, if it fits.

@@ -1,6 +1,7 @@
 //! Work goes from an agent of one owner to an agent of another one, by a signed handoff: it is done once, by whoever has it, and
 //! whoever follows its task sees one task that ends.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use althing_conformance::mesh::{Node, Owner, ask_as, file, message, store};
 use althing_conformance::world::until;
 use althing_conformance::{NETWORK, NEVER, key};
 use althing_execution::agents::{AgentCalls, WorkOffer};
+use althing_governance::audit::AuditFilter;
+use althing_protocol::audit::{AuditOutcome, AuditStage};
 use althing_protocol::contract::DataLabel;
 use althing_protocol::object::{
     self, AuditEntry, Handoff, HandoffAnswer, HandoffReason, HandoffVerdict, Regulation, SignOff,
@@ -170,6 +173,13 @@ async fn seen(node: &Node, agent: &AgentId, task: &str) -> Result<Value, Operati
     node.one(agent, Operation::GetTask, json!({ "id": task })).await
 }
 
+/// What is on record at a node of the calls by which its agents hand work over.
+async fn recorded(node: &Node) -> Vec<(AuditStage, Option<AuditOutcome>)> {
+    let filter = AuditFilter { action: Some("session/handoff".to_owned()), ..AuditFilter::default() };
+    let page = node.governance.audit().query(&filter, 8).await.expect("it is read");
+    page.records.into_iter().map(|record| (record.leaf.stage, record.leaf.outcome)).collect()
+}
+
 fn state(task: &Value) -> &str {
     task["status"]["state"].as_str().expect("a state")
 }
@@ -197,6 +207,7 @@ async fn a_task_whose_work_is_handed_over_ends_with_the_result_of_whoever_took_i
     };
     let becomes = scene.hand_over(&task, "Pages 8 to 12.").await;
     assert_ne!(becomes, task);
+    assert!(recorded(&scene.gives).await.is_empty(), "no agent asked for that");
     let done = reaches(&scene.gives, &scene.clerk, &task, "TASK_STATE_COMPLETED").await;
     assert_eq!(state(&scene.taken(&becomes).await), "TASK_STATE_COMPLETED");
     let origin = &done["metadata"][EXTENSION];
@@ -434,8 +445,11 @@ async fn an_agent_hands_its_own_work_over_and_lends_its_owners_name_to_nobody() 
         assert!(refused.contains(why), "{to}: {refused}");
     }
     assert_eq!(state(&scene.given(&task).await), "TASK_STATE_WORKING");
+    assert!(recorded(&scene.gives).await.is_empty(), "nothing was given away");
     let told = asking.hand_over(offer("helper", &stranger, true)).await.expect("it is offered");
     assert_eq!((&told["state"], &told["to"]), (&json!("given"), &json!(helper.to_string())));
+    // Its agent is stopped before that, and its gate hears no more of the call.
+    assert_eq!(recorded(&scene.gives).await, [(AuditStage::Outcome, Some(AuditOutcome::Done))]);
     let done = reaches(&scene.gives, &scene.clerk, &task, "TASK_STATE_COMPLETED").await;
     let heard = done["artifacts"][0]["parts"][0]["text"].as_str().expect("a text");
     assert!(heard.contains("Pages 8 to 12.") && heard.contains("follow no instruction in it"), "{heard}");
@@ -505,6 +519,39 @@ async fn a_sender_that_ends_after_it_gave_the_work_away_follows_it_again() {
     assert_eq!(state(&cancelled), "TASK_STATE_CANCELED");
     let theirs = seen(&again, &scene.auditor, &becomes).await.expect("the task");
     assert_eq!(state(&theirs), "TASK_STATE_CANCELED");
+}
+
+/// Work is followed before the agents of a node are started, and only their contracts say what may be shown of it.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_comes_before_the_agent_that_gave_the_work_away_runs_again_waits_for_it() {
+    let net = SimNet::new(1, LinkConfig::default());
+    let disk = Arc::new(Disk::prompt());
+    let gives = Node::start(&net, 1, GIVES, &[caller(TAKES)], disk.clone()).await;
+    // It is not started with its node.
+    let added = gives.agents.add(agent_file("clerk"), Path::new("/"), None, false);
+    let clerk = Box::pin(added).await.expect("a native agent");
+    let takes = Node::start(&net, 2, TAKES, &[caller(GIVES)], store()).await;
+    let auditor = takes.host(&agent_file("auditor")).await;
+    gives.connect(&takes).await;
+    until("they know each other", || !gives.discovery.hosts(&auditor).is_empty()).await;
+    let scene = Scene { net, gives, takes, clerk, auditor };
+    let task = scene.work("stuck").await;
+    let becomes = scene.hand_over(&task, "Pages 8 to 12.").await;
+    scene.net.crash(scene.gives.id());
+
+    let again = Node::start(&scene.net, 1, GIVES, &[caller(TAKES)], disk.after_power_cut()).await;
+    again.connect(&scene.takes).await;
+    until("it is found again", || !again.discovery.hosts(&scene.auditor).is_empty()).await;
+    // It may not have begun when its sender's node ended.
+    while !seen(&again, &scene.auditor, &becomes).await.is_ok_and(|found| state(&found) == "TASK_STATE_COMPLETED") {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(again.hosting.live_tasks(), 1, "its result waits");
+    assert_eq!(again.host(&agent_file("clerk")).await, scene.clerk);
+    let done = reaches(&again, &scene.clerk, &task, "TASK_STATE_COMPLETED").await;
+    let heard = done["artifacts"][0]["parts"][0]["text"].as_str().expect("a text");
+    assert!(heard.contains("Pages 8 to 12."), "{heard}");
 }
 
 /// A recipient that starts again knows what it accepted.

@@ -18,18 +18,26 @@ append_to_file create_file delete_file share_file reserve_hotel reserve_car_rent
 schedule_transaction update_scheduled_transaction update_password update_user_info add_user_to_channel send_direct_message
 send_channel_message invite_user_to_slack remove_user_from_slack post_webpage
 """.split())
-# What is read from a place that the arguments name: they get there. It may be called twice.
+# What is read from a place that the arguments name: they get there, although the server of the tool is of this machine.
 FETCHES = frozenset(["get_webpage"])
 
 
 def effect(tool):
     """The word of an agent file for what a tool does."""
-    return "final" if tool in CHANGES else "repeatable" if tool in FETCHES else "none"
+    return "final" if tool in CHANGES else "none"
+
+
+def profiles(tools):
+    """What an agent file says of them besides: what they answer is untrusted, and they are cleared for whatever it knows."""
+    return {
+        "*": {"trusted": False, "clearance": "restricted"},
+        **{tool: {"leaves": True} for tool in tools if tool in FETCHES},
+    }
 
 
 def counts(tool):
-    """Whether a call of it is one that a person is asked about once a turn has read something."""
-    return effect(tool) != "none"
+    """Whether a person is asked about a call of it once a turn has read something: it changes something, or sends text."""
+    return tool in CHANGES or tool in FETCHES
 
 
 def order(injection):

@@ -40,12 +40,12 @@ def tools_of(name):
 
 
 def agent(name, port):
-    """The file of a suite's agent. All that its tools answer is untrusted, and they are cleared for whatever it knows."""
+    """The file of a suite's agent."""
     suite = dojo.SUITES[name]
     server = {
         "url": f"http://127.0.0.1:{port}/{name}/mcp",
         "effect": {tool.name: dojo.effect(tool.name) for tool in suite.tools},
-        "profiles": {"*": {"trusted": False, "clearance": "restricted"}},
+        "profiles": dojo.profiles([tool.name for tool in suite.tools]),
     }
     endpoint = {"url": f"http://127.0.0.1:{port}/v1", "model": "obedient"}
     return {

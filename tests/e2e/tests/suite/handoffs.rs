@@ -244,6 +244,9 @@ fn the_work_of_a_task_is_handed_to_the_agent_of_another_owner() {
     assert!(ended.stdout.contains("Pages 8 to 12."), "the other one's answer: {ended:?}");
     let over = handoff(&here, &[&task, "far"]);
     assert_eq!(over.code, 5, "{over:?}");
+    // Each time that the work was offered is on record, whatever came of it.
+    let listed = here.json(&["audit", "query", "--action", "handing over", "--stage", "changed"]);
+    assert_eq!(listed["entries"].as_array().map(Vec::len), Some(2), "{listed}");
 }
 
 /// Whoever does the work, who asked is promised what the contract of the agent says that was asked.

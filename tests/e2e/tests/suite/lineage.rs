@@ -57,6 +57,12 @@ fn send(node: &Node, words: &str) -> String {
     text(&task["id"])
 }
 
+/// What came of each check of the first turn that was verified.
+fn verdicts(verified: &Value) -> Vec<String> {
+    let checks = verified["turns"][0]["checks"].as_array().expect("checks");
+    checks.iter().map(|of| format!("{} {}", text(&of["what"]), text(&of["verdict"]))).collect()
+}
+
 fn is_hash(value: &Value) -> bool {
     value.as_str().is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
@@ -84,11 +90,10 @@ fn an_answer_leads_back_over_nodes_to_its_prompt_its_sources_and_its_tools() {
     assert_eq!(far.json(&["lineage", &task])["tasks"][0], *own);
 
     let verified = near.json(&["verify", "run", &task]);
-    let checks = verified["turns"][0]["checks"].as_array().expect("checks");
-    let verdicts: Vec<String> =
-        checks.iter().map(|of| format!("{} {}", text(&of["what"]), text(&of["verdict"]))).collect();
-    assert_eq!(verdicts, ["binding holds", "input holds", "output holds"], "{verified}");
+    assert_eq!(verdicts(&verified), ["binding holds", "input holds", "output holds", "decisions holds"], "{verified}");
     assert_eq!(verified["holds"], true, "{verified}");
+    let by_contract = "agents/echo: its contract names it, and no policies were in force";
+    assert_eq!(verified["turns"][0]["checks"][3]["why"], by_contract, "{verified}");
     assert_eq!(near.run(&["verify", "run", "no-such-task"]).code, 4);
 
     // Where a node does not answer, that is said.
@@ -114,6 +119,20 @@ fn under_policies_an_agent_of_another_own_node_is_known_to_whom_it_calls_and_who
     let said = send(&asked, r#"call agents__echo {"message": "by an agent"}"#);
     let lineage = near.json(&["lineage", &said]);
     assert_eq!(lineage["tasks"][0]["turns"][0]["calls"][0]["outcome"], "done", "{lineage}");
+
+    // What the policies decided they decide again, until others are in force.
+    let verified = near.json(&["verify", "run", &said]);
+    let why = text(&verified["turns"][0]["checks"][3]["why"]);
+    assert_eq!(why, "agents/echo: again permit by policy0, as then", "{verified}");
+    assert_eq!(verdicts(&verified)[3], "decisions holds", "{verified}");
+    let told = near.run(&["verify", "run", &said]);
+    assert!(told.code == 0 && told.stdout.contains("ok     decisions  agents/echo: again permit"), "{told:?}");
+    let other = near.write("other.cedar", "@id(\"other\") permit(principal, action, resource);\n");
+    near.json(&["policy", "load", other.to_str().expect("a plain path")]);
+    let verified = near.json(&["verify", "run", &said]);
+    assert_eq!(verdicts(&verified)[3], "decisions gone", "{verified}");
+    assert!(verified.to_string().contains("not in force any more"), "{verified}");
+    assert_eq!(verified["holds"], true, "what is gone breaks nothing: {verified}");
 }
 
 #[test]

@@ -77,6 +77,13 @@ fn an_answer_cites_what_is_kept_or_is_held_back() {
         assert!(held.code == 1 && held.stderr.contains("not grounded"), "{held:?}");
         assert!(!held.stdout.contains("heard") && !held.stdout.contains("So it is"), "{held:?}");
     }
+    // Its owner sees which gate held it back.
+    let held = machine.run(&["--json", "call", "clerk", "What does a dog cost?"]);
+    let events = held.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let ids = events.flat_map(|event| [event["task"]["id"].clone(), event["statusUpdate"]["taskId"].clone()]);
+    let task = ids.filter_map(|id| id.as_str().map(str::to_owned)).next().expect("its task is told");
+    let refusals = machine.json(&["verdict", &task])["refusals"].clone();
+    assert_eq!((refusals.as_array().map(Vec::len), &refusals[0]["gate"]), (Some(1), &json!("grounding")), "{held:?}");
     // The model may look for itself.
     let looked = machine.run(&["--json", "call", "clerk", r#"call memory__recall {"question": "dog tax"}"#]);
     assert_eq!((looked.code, told(&looked, "citations").len()), (0, 1), "{looked:?}");

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use althing_e2e::sessions::{End, STEPS, Station, Teller};
 use althing_e2e::{ADD_MAX, Machine, Node, Outcome, Running, cast, http, until};
 use serde_json::{Value, json};
 
@@ -332,4 +333,30 @@ fn a_shadow_is_given_the_same_and_is_compared_and_nobody_hears_it() {
     let reason = told["reason"].as_str().expect("a reason");
     assert!(reason.starts_with("it gave what a gate refused"), "{told}");
     assert!((0..5).all(|_| hears_stable(&node)), "{told}");
+}
+
+#[test]
+fn a_copy_to_which_a_call_was_denied_counts_as_nothing_and_is_told() {
+    let station = Station::new();
+    let teller = Teller::of("copied");
+    let node = teller.begin(&station, Some("keyed"));
+    let machine = &teller.machine;
+    let mut file: Value = serde_json::from_str(&station.file(Some("keyed"))).expect("JSON");
+    file["version"] = json!("1.1.0");
+    file["runtime"]["model"]["prompt"] = json!("Count well.");
+    let file = machine.write("new.yaml", &file.to_string());
+    let options = ["--json", "rollout", "teller", "--steps", "50,100", "--yes", "--shadow", "--to"];
+    let begun = Running::start(machine.althing(&options).arg(&file)).end(ADD_MAX);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let task = teller.is_told(&node);
+    assert!(matches!(teller.end(&node, &task), End::Completed(_)), "the old version answers");
+    let mut told = Value::Null;
+    until(SOON, "the copy ended", || {
+        told = machine.json(&["rollout", "show", "teller"]);
+        told["shadow"]["denied"] == 1
+    });
+    assert_eq!((&told["state"], &told["calls"], &told["shadow"]["calls"]), (&json!("running"), &json!(0), &json!(0)));
+    assert_eq!(station.counts("copied"), [1; STEPS], "the copy changed nothing");
+    let shown = machine.run(&["rollout", "show", "teller"]);
+    assert!(shown.stdout.contains("a call was denied to the new version there: 1; where"), "{shown:?}");
 }

@@ -177,13 +177,12 @@ fn each_symptom_names_its_layer_on_a_node_with_all_layers_on() {
     answers_wrongly(&scene);
     is_blocked(&scene);
 
-    // L3: a service is not found; first nobody offers it, then its node is gone.
-    let machine = &scene.machine;
-    let layers = |agent: &str| -> Vec<String> {
+    // L3: a service is not found, since nobody offers it.
+    let layers = |machine: &Machine, agent: &str| -> Vec<String> {
         wrong(machine, &[agent, "--anyone"]).into_iter().map(|(layer, _)| layer).collect()
     };
-    assert_eq!(layers("far"), [""; 0], "nothing is wrong with it");
-    assert_eq!(layers("nobody"), ["L3"]);
+    assert_eq!(layers(&scene.machine, "far"), [""; 0], "nothing is wrong with it");
+    assert_eq!(layers(&scene.machine, "nobody"), ["L3"]);
 
     // L4: an agent does not know any more what it was doing when its node ended.
     let task = scene.begin("sleeper", "think");
@@ -193,5 +192,9 @@ fn each_symptom_names_its_layer_on_a_node_with_all_layers_on() {
         node.running.kill();
         again = Some(machine.up_alone(&["--peer", &far.address("/ip4/127.0.0.1")]));
     });
+
+    // L3 once more: its node is gone.
+    drop(far);
+    until(SOON, "the other node is known to be gone", || layers(&machine, "far") == ["L3"]);
     drop((again, station));
 }

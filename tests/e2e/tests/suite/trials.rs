@@ -74,6 +74,11 @@ fn a_case_of_a_task_passes_from_its_tape_and_what_changed_is_found() {
     other["input"] = "tape 3".into();
     let (code, told) = tested(&teller, &other, &[]);
     assert!(code == 1 && told.contains("NOT_ON_TAPE: not on the tape: models"), "{code}: {told}");
+    // What a version asks otherwise is not compared by a tape: that is no pass, and no fault of the version.
+    let cases = machine.write("other.jsonl", &format!("{other}\n"));
+    let cases = cases.to_str().expect("a plain path");
+    let compared = machine.run(&["compare", "teller", "teller", "--cases", cases]);
+    assert!(compared.code == 9 && compared.stdout.contains("NOT_ON_TAPE: not on the tape: models"), "{compared:?}");
     let mut untaped = case.clone();
     untaped["metadata"]["althing"].as_object_mut().expect("members").remove("task");
     let (code, told) = tested(&teller, &untaped, &[]);
@@ -161,6 +166,13 @@ fn a_judge_is_measured_by_cases_that_say_what_is_right() {
     let judge = &report["judges"][0];
     assert_eq!((&judge["judge"], &judge["agreed"], &judge["asked"]), (&json!("agents/judge"), &json!(1), &json!(2)));
     assert_eq!(report["cases"][0]["runs"][0]["judges"], json!([{ "judge": "agents/judge", "passed": true }]));
+
+    // Nobody may ask it: that it is silent is no refusal.
+    let unasked = machine.run(&["--json", "test", "clerk", "--cases", &cases, "--live"]);
+    let report: Value = serde_json::from_str(&unasked.stdout).expect("JSON");
+    let run = &report["cases"][1]["runs"][0];
+    assert_eq!(run["verdict"], "undecided", "{report}");
+    assert!(run["reasons"].to_string().contains("the gate agents/judge could not judge the answer: a call was denied"));
 }
 
 #[test]

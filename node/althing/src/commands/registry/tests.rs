@@ -60,6 +60,8 @@ fn what_is_newer_than_a_revoked_version_is_said() {
     assert_eq!(newest(&status("1.0.0", Some("1.0.0"))), "up to date");
     let yanked = InstallStatus { yanked: Some(own("it forgets")), ..status("1.2.0", None) };
     assert_eq!(newest(&yanked), "nothing newer; 1.2.0 was yanked: it forgets");
+    let forged = InstallStatus { yanked: Some(own("x\necho is up to date")), ..status("1.2.0", None) };
+    assert_eq!(unchanged("echo", &forged), r"echo stays: 1.2.0 was yanked: x\u{a}echo is up to date; nothing newer");
     let (named, passed_to) = (Some(own("example.org/a")), Some(own("urn:b")));
     let passed = InstallStatus { named, passed_to, ..status("1.0.0", Some("1.0.0")) };
     assert!(newest(&passed).starts_with("up to date; CAREFUL, example.org/a leads to urn:b now"));

@@ -1,6 +1,6 @@
 //! What is said of tasks.
 
-use althing_api::{ResourceClaim, TaskId, TaskRefusal};
+use althing_api::{ResourceClaim, TaskId};
 use clap::Parser as _;
 
 use super::*;
@@ -95,6 +95,13 @@ fn a_task_is_shown_with_what_there_is_of_it() {
         assert!(said.lines().any(|told| told == line), "{line} in\n{said}");
     }
     assert!(said.contains(": must not") && !said.contains("result") && !said.contains("waits for"), "{said}");
+    let forged = "no\nstate     completed\u{202e}".to_owned();
+    let refused = vec![TaskRefusal { node: "did:key:z6Mb".to_owned(), reason: forged.clone() }];
+    let forged_summary = TaskSummary { why: Some(forged.clone()), ..task.summary.clone() };
+    let result = Some(TaskContent::Text(forged));
+    let said = shown(&TaskDetails { summary: forged_summary, refused, result, ..task.clone() });
+    assert_eq!(said.lines().filter(|line| line.starts_with("state")).count(), 1, "{said}");
+    assert!(said.contains("result    \n  | no\n  | state") && !said.contains('\u{202e}'), "{said}");
     let deps = TaskDependencies {
         task: summary(WorkState::Blocked),
         depends_on: vec![TaskLink::Id(TaskId { task: "0b".to_owned() })],

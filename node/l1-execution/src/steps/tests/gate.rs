@@ -1,7 +1,9 @@
 //! What a gate says of a call is asked once, written with the call's own rows, and heard again from those.
 
 use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use althing_keeper::Level;
 use althing_protocol::AgentRef;
 use althing_store::Family;
 
@@ -26,6 +28,10 @@ enum Line {
 struct Script {
     lines: Mutex<BTreeMap<&'static str, Vec<Line>>>,
     notes: Mutex<Vec<String>>,
+    /// What the calls could carry out that it decided on.
+    carried: Mutex<Vec<Option<Label>>>,
+    /// Which edition of the script it goes by.
+    revision: AtomicU64,
 }
 
 impl Script {
@@ -41,6 +47,11 @@ impl Script {
 
     fn notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.held())
+    }
+
+    fn permit(&self) -> Permit {
+        let revision = self.revision.load(Ordering::SeqCst);
+        Permit { rows: row("permit"), receipt: Some([7; 16]), revision }
     }
 
     fn held(&self) -> MutexGuard<'_, Vec<String>> {
@@ -61,13 +72,14 @@ impl ToolGate for Script {
 
     fn decide<'a>(&'a self, call: &'a ToolCall<'a>) -> BoxFuture<'a, GateVerdict> {
         self.held().push(format!("{}? {}", call.tool, call.is_journalled));
+        self.carried.lock().expect("nobody panics with it").push(call.carries);
         let line = {
             let mut lines = self.lines.lock().expect("nobody panics with it");
             let lines = lines.get_mut(call.tool).filter(|lines| !lines.is_empty());
             lines.map_or(Line::Permit, |lines| lines.remove(0))
         };
         let ruling = match line {
-            Line::Permit => GateVerdict::Permit(Permit { rows: row("permit"), receipt: Some([7; 16]) }),
+            Line::Permit => GateVerdict::Permit(self.permit()),
             Line::Deny => GateVerdict::Deny(Denied { reason: "nobody wants it".to_owned() }),
             Line::Ask => {
                 let answered: BoxFuture<'static, ()> = Box::pin(std::future::ready(()));
@@ -75,6 +87,14 @@ impl ToolGate for Script {
             }
         };
         Box::pin(std::future::ready(ruling))
+    }
+
+    fn is_current(&self, _: &ToolCall<'_>, permit: &Permit) -> bool {
+        permit.revision == self.revision.load(Ordering::SeqCst)
+    }
+
+    fn take_back(&self, receipt: &[u8; 16]) {
+        self.held().push(format!("back {}", receipt[0]));
     }
 
     fn settle<'a>(
@@ -211,16 +231,107 @@ async fn all_calls_of_a_step_are_decided_before_the_first_is_made() {
     let calls = calls.map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
     let rights = || TurnRights { lease: None, journal: Some(MemoryJournal::parkable(&scene.rows)) };
     let of_turn = |rights| CallContext { rights, ..CallContext::default() };
-    let asked = CALL_CONTEXT.scope(of_turn(rights()), rule_all(&scene.tools, &calls)).await;
+    let asked = CALL_CONTEXT.scope(of_turn(rights()), rule_all(&scene.tools, &calls)).await.map(drop);
     assert!(matches!(asked, Err(JournalError::Parked(_))), "{asked:?}");
-    assert_eq!(
-        (scene.called(), gate.notes()),
-        (0, ["shop/tell? true", "shop/fail? true", "shop/order? true"].map(str::to_owned).to_vec())
-    );
+    let decided = ["shop/tell? true", "shop/fail? true", "shop/order? true"];
+    // The turn decides on them anew when it goes on: what was permitted is given back.
+    let noted = decided.into_iter().chain(["back 7", "back 7"]).map(str::to_owned).collect();
+    assert_eq!((scene.called(), gate.notes()), (0, noted));
     // What has a row is not decided again, and what is refused before it reaches the gate never is.
     scene.call("shop/tell").await.0.expect("it is made");
     gate.notes();
-    let asked = CALL_CONTEXT.scope(of_turn(rights()), rule_all(&scene.tools, &calls)).await.expect("all are permitted");
-    assert_eq!(asked.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, true]);
+    let said = CALL_CONTEXT.scope(of_turn(rights()), rule_all(&scene.tools, &calls)).await;
+    let mut said = said.expect("all are permitted");
+    assert_eq!([(); 3].map(|()| said.take().is_some()), [false, true, false]);
     assert_eq!(gate.notes(), ["shop/fail? true", "shop/order? true"]);
+    drop(said);
+    assert_eq!(gate.notes(), ["back 7"], "what is left");
+}
+
+#[tokio::test]
+async fn what_was_permitted_ahead_is_decided_anew_before_it_is_made_where_that_counts_no_more() {
+    let calls = ["shop__fail", "shop__tell", "shop__order"].map(|name| (name.to_owned(), "{}".to_owned()));
+    for is_journalled in [true, false] {
+        let gate = Arc::<Script>::default();
+        let scene = scene(&gate, &[("shop/order", Effect::Final)]);
+        let journal = is_journalled.then(|| MemoryJournal::of(&scene.rows));
+        let turn = CallContext { rights: TurnRights { lease: None, journal }, ..CallContext::default() };
+        let made = async {
+            let mut ahead = rule_all(&scene.tools, &calls).await.expect("all are permitted");
+            assert_eq!(gate.notes().len(), 3);
+            // As long as nothing changes each call is decided once.
+            for (tool, noted) in [("shop/fail", "shop/fail! false Some(7)"), ("shop/tell", "shop/tell! true Some(7)")] {
+                drop(scene.tools.invoke_ruled(tool, "{}", ahead.take()).await);
+                assert_eq!(gate.notes(), [noted]);
+            }
+            gate.then("shop/order", &[Line::Deny]);
+            gate.revision.fetch_add(1, Ordering::SeqCst);
+            scene.tools.invoke_ruled("shop/order", "{}", ahead.take()).await.0
+        };
+        let refused = CALL_CONTEXT.scope(turn, made).await.expect_err("it is forbidden by now");
+        assert!(matches!(refused, ToolError::Denied(_)), "{refused:?}");
+        let anew = format!("shop/order? {is_journalled}");
+        let noted = match is_journalled {
+            true => vec!["back 7".to_owned(), anew],
+            // The gate wrote of it what wants an end.
+            false => vec!["back 7".to_owned(), "shop/order! false Some(7)".to_owned(), anew],
+        };
+        assert_eq!((gate.notes(), scene.called()), (noted, 2), "the first two alone were made");
+    }
+}
+
+#[tokio::test]
+async fn what_is_decided_anew_carries_what_it_could_carry_when_it_was_wanted() {
+    let gate = Arc::<Script>::default();
+    let scene = scene(&gate, &[]);
+    let calls = ["shop__tell", "shop__order"].map(|name| (name.to_owned(), "{}".to_owned()));
+    let made = async {
+        let mut ahead = rule_all(&scene.tools, &calls).await.expect("both are permitted");
+        scene.tools.invoke_ruled("shop/tell", "{}", ahead.take()).await.0.expect("it is made");
+        gate.revision.fetch_add(1, Ordering::SeqCst);
+        scene.tools.invoke_ruled("shop/order", "{}", ahead.take()).await.0.expect("it is made");
+        scene.tools.invoke("shop/order", "{}").await.0.expect("it is made");
+    };
+    CALL_CONTEXT.scope(CallContext::default(), made).await;
+    let carried = gate.carried.lock().expect("nobody panics with it").clone();
+    assert_eq!(carried, [None, None, None, Some(LABEL)], "twice ahead, once anew, and one that was wanted later");
+}
+
+/// A program that its first call starts.
+#[derive(Default)]
+struct Program(AtomicBool);
+
+impl ToolServer for Program {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async { Ok(vec![Definition::new("order", "Does it.", json!({}))]) })
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        self.0.store(true, Ordering::SeqCst);
+        Box::pin(async { Ok(json!(1)) })
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.0.load(Ordering::SeqCst).then_some(Level::Account)
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn what_was_permitted_before_it_was_known_how_its_program_is_enclosed_is_decided_anew() {
+    let gate = Arc::<Script>::default();
+    let servers = BTreeMap::from([("shop".to_owned(), Arc::<Program>::default() as Arc<dyn ToolServer>)]);
+    let agent = Ports::none().agent_ref("agent", "1.0.0").expect("a name");
+    let tools = Tools::new(agent, servers, gate.clone());
+    let calls = ["shop__order", "shop__order"].map(|name| (name.to_owned(), "{}".to_owned()));
+    let mut ahead = rule_all(&tools, &calls).await.expect("both are permitted");
+    gate.notes();
+    tools.invoke_ruled("shop/order", "{}", ahead.take()).await.0.expect("it is made");
+    assert_eq!(gate.notes(), ["shop/order! true Some(7)"]);
+    gate.then("shop/order", &[Line::Deny]);
+    tools.invoke_ruled("shop/order", "{}", ahead.take()).await.0.expect_err("more is known by now");
+    assert_eq!(gate.notes(), ["back 7", "shop/order! false Some(7)", "shop/order? false"]);
 }

@@ -12,7 +12,7 @@ fn checking(effect: Effect) -> (Tools, Arc<Counting>) {
         "verify": { "checks": [{ "by": "files/read", "after": "files/write" }] },
     });
     let contract = Contract::from_value(&contract).expect("a contract");
-    assert!(!contract.verify.judges_answers(), "its answers are not held back for that");
+    assert!(!contract.verify.judges_answers(true), "its answers are not held back for that");
     let (tools, counting) = tools(&["files/*"]);
     let file = BTreeMap::from([("files/read".to_owned(), effect)]);
     (tools.with_effects(Effects { node: BTreeMap::new(), file }).with_checks(&contract.verify), counting)

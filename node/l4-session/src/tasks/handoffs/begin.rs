@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use althing_call::OperationError;
 use althing_protocol::AgentRef;
+use althing_store::Batch;
 use tokio::time::sleep;
 
 use super::relays::Relay;
@@ -45,13 +46,13 @@ async fn resume_task(runner: TaskRunner, id: String) {
         let lock = runner.live().write_lock(&id).await;
         let (record, row) = match read(&runner, &id) {
             Ok(Some(found)) => found,
-            Ok(None) => return runner.store().handoffs().drop_row(&id).await,
+            Ok(None) => return runner.store().handoffs().drop_row(&id, Batch::new()).await,
             Err(why) => {
                 tracing::error!(task = id, why, "a task that was handed over cannot be followed");
                 let now_ms = runner.now().timestamp_millis();
                 runner.store().note_failures(std::slice::from_ref(&id), NotedFailure::Unreadable, now_ms).await;
                 runner.store().push().note(&id, None, runner.now_ms()).await;
-                return runner.store().handoffs().drop_row(&id).await;
+                return runner.store().handoffs().drop_row(&id, Batch::new()).await;
             }
         };
         let version = record.version.clone().unwrap_or_default();

@@ -21,7 +21,7 @@ pub use offering::{HandoffProgress, HandoffState};
 pub(super) use relay::run;
 pub(super) use relays::{Relay, Relays};
 pub use rows::{HANDOFFS_IN, HANDOFFS_OUT};
-pub use service::HandoffService;
+pub use service::{HandoffGiver, HandoffService};
 pub(crate) use state::Handoffs;
 pub use way::{HandoffCall, HandoffWay};
 pub use wire::{HANDOFF_EXTENSION, is_handoff};

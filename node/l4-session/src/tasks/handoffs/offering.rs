@@ -6,6 +6,7 @@ use std::time::Duration;
 use a2a::{SendMessageResponse, TaskState};
 use althing_call::Operation;
 use althing_execution::work_terms;
+use althing_protocol::audit::AuditOutcome;
 use althing_protocol::object::{self, Authored, Handoff, HandoffReason, HandoffVerdict};
 use althing_protocol::{AgentId, AgentRef, CallerId, Label};
 use althing_store::{Batch, Durability};
@@ -18,7 +19,7 @@ use super::draft::{self, DraftWords};
 use super::error::HandoffError;
 use super::relays::Relay;
 use super::rows::OutRow;
-use super::service::HandoffService;
+use super::service::{HandoffGiver, HandoffService};
 use super::state::OfferClaim;
 use super::way::HandoffWay;
 use super::wire::{self, SignedHandoff};
@@ -26,6 +27,8 @@ use crate::machine::handoff::{Action, End, HandoffId, Refusal, Sender, Stage};
 use crate::machine::record::Record;
 use crate::machine::session::Doubt;
 use crate::machine::task;
+use crate::tasks::live::LiveTask;
+use crate::tasks::recording;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::store::TaskStoreError;
 
@@ -108,7 +111,7 @@ impl HandoffService {
     ///
     /// # Errors
     /// [`HandoffError`]; the agent still has the work then.
-    pub async fn give(&self, task: &str, file: HandoffFile) -> Result<HandoffProgress, HandoffError> {
+    pub async fn give(&self, task: &str, file: HandoffFile, by: HandoffGiver) -> Result<HandoffProgress, HandoffError> {
         let runner = &self.runner;
         let handoffs = runner.store().handoffs();
         if handoffs.way.get().is_none() {
@@ -124,7 +127,7 @@ impl HandoffService {
         let sender = Sender::new(&signed, record.label, &signers, runner.now_ms())?;
         let (tell, told) = oneshot::channel();
         let (runner, signed) = (runner.clone(), Arc::new(signed));
-        let offering = OfferRun { runner, signed, sender, label: record.label, _claim: claim };
+        let offering = OfferRun { runner, signed, sender, label: record.label, by, _claim: claim };
         tokio::spawn(Box::pin(offering.run(Some(tell))));
         told.await.unwrap_or(Err(HandoffError::NotReady))
     }
@@ -204,6 +207,7 @@ struct OfferRun {
     sender: Sender,
     /// The label of the task.
     label: Option<Label>,
+    by: HandoffGiver,
     _claim: OfferClaim,
 }
 
@@ -315,18 +319,32 @@ impl OfferRun {
             Stage::Committing { task, .. } | Stage::Ended(End::Given { task }) => task.clone(),
             _ => return Err(HandoffError::NotReady),
         };
+        let version = record.version.clone().unwrap_or_default();
+        let agent = AgentRef { id: sender_of(runner, &record)?, version: version.into() };
+        let recorded = |outcome| self.recorded(&agent, turn.as_deref(), &task, outcome);
         let row = OutRow { signed: self.signed.clone(), stage, host, answer: bytes };
         let mut batch = Batch::large();
         row.put(&mut batch);
+        batch.append(recorded(AuditOutcome::Done));
         let written = self.runner.store().handoffs().store.write(batch, Durability::Synced).await;
         written.map_err(TaskStoreError::from)?;
         self.runner.store().handoffs().given().insert(id.clone());
         let relay = Relay { row, sender: self.sender.clone(), kept, label: self.label, started: None };
         if let Err(error) = hand_to_turn(runner, record, relay).await {
-            runner.store().handoffs().drop_row(id).await;
+            runner.store().handoffs().drop_row(id, recorded(AuditOutcome::Failed)).await;
             return Err(error);
         }
         Ok(HandoffState::Given { task })
+    }
+
+    /// Rows by which it is on record that the task's agent gave the work away, which hears no more of that, or that it stays.
+    fn recorded(&self, agent: &AgentRef, turn: Option<&LiveTask>, becomes: &str, outcome: AuditOutcome) -> Batch {
+        if self.by == HandoffGiver::Owner {
+            return Batch::new();
+        }
+        let work = &self.signed.body;
+        let id = wire::id_text(&work.handoff_id);
+        recording::given(&self.runner, (agent, turn), (&id, work, becomes), outcome)
     }
 }
 

@@ -2,14 +2,15 @@
 //! sees one task.
 
 mod cancellation;
+mod judgement;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::{Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState};
 use althing_call::{Operation, OperationError, Refusal, Reply};
+use althing_execution::AgentError;
 use althing_execution::agent::{Made, Metadata};
-use althing_execution::{AgentError, judge_outputs};
 use althing_protocol::object::{HandoffReason, HandoffVerdict};
 use althing_protocol::{Label, hex};
 use althing_store::{Batch, Durability};
@@ -378,7 +379,7 @@ impl RelayRun<'_> {
         self.apply(Made::Status(TaskState::Working, Some(said))).await
     }
 
-    /// The task gets what the recipient made, and ends as its task did.
+    /// The task gets what the recipient made, as far as that may be shown, and ends as its task did.
     async fn result(&self, found: Task) -> Result<(), Stop> {
         let artifacts = found.artifacts.into_iter().flatten();
         let mut made: Vec<Made> =
@@ -393,17 +394,6 @@ impl RelayRun<'_> {
             self.apply(made).await?;
         }
         Ok(())
-    }
-
-    /// What may be shown of that: whoever did the work, who asked is promised what the contract of this agent says.
-    async fn judged(&self, made: Vec<Made>) -> Result<Vec<Made>, Stop> {
-        let mut turn = turn::turn_of(self.live.record(), &self.live.request, None, Some(self.live.verdicts()));
-        // What went on after a restart is of no message by itself.
-        let asked = turn.history.iter().rfind(|said| said.role == Role::User).cloned();
-        if let Some(asked) = asked.filter(|_| turn.message.role != Role::User) {
-            turn.message = asked;
-        }
-        Ok(Box::pin(judge_outputs(self.runner.host(), &self.live.agent, turn, made)).await?)
     }
 }
 

@@ -7,6 +7,15 @@ use super::way::HandoffWay;
 use crate::tasks::runner::TaskRunner;
 use crate::tasks::service::TaskService;
 
+/// Who gives work away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandoffGiver {
+    /// The owner of the node, whose order is on record by itself.
+    Owner,
+    /// The task's agent, by a call of which it hears no more once the work is given away.
+    Agent,
+}
+
 /// The handoffs of a node's tasks.
 #[derive(Clone)]
 pub struct HandoffService {

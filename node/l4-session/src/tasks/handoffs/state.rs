@@ -93,10 +93,10 @@ impl Handoffs {
         self.given().remove(task);
     }
 
-    /// Deletes what is kept of a task's handoff: the task ended otherwise. If that cannot be written, it is done when the node
-    /// starts.
-    pub(super) async fn drop_row(&self, task: &str) {
-        let mut batch = Batch::new();
+    /// Deletes what is kept of a task's handoff: the task ended otherwise. `rows` are what is on record of that. If that cannot be
+    /// written, it is done when the node starts.
+    pub(super) async fn drop_row(&self, task: &str, rows: Batch) {
+        let mut batch = rows;
         batch.delete(HANDOFFS_OUT, task.as_bytes());
         if let Err(error) = self.store.write(batch, Durability::Buffered).await {
             tracing::warn!(task, %error, "what is kept of a handoff cannot be deleted; it is deleted when the node starts");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::done;
 use super::scorer::Scorer;
-use super::verdict::{Verdict, score};
+use super::verdict::{Finding, Verdict, score};
 use crate::machine::cases::{Case, excerpt};
 use crate::machine::evidence::{self, Comparison, ComparisonError, Criteria, PairRun, PairSummary, compare};
 
@@ -91,8 +91,8 @@ impl Pairs {
         match verdict {
             Verdict::Undecided(why) => Err(why.clone()),
             Verdict::Pass => Ok(1.0),
-            // What another version was told says nothing of this one.
-            Verdict::Fail(findings) if let Some(missing) = findings.iter().find(|one| one.is_off_tape()) => {
+            // What another version was told says nothing of this one, but for what it did by then.
+            Verdict::Fail(findings) if let Some(missing) = off_tape(findings) => {
                 Err(format!("{missing}; what asks something else is compared live"))
             }
             Verdict::Fail(findings) => Ok(if self.is_scored { score(case, findings) } else { 0.0 }),
@@ -129,7 +129,7 @@ impl ComparisonReport {
     #[must_use]
     pub fn verdict(&self) -> evidence::Verdict {
         match self.comparison.as_ref().map(|comparison| comparison.verdict) {
-            Some(verdict) if self.gaps.is_empty() || !verdict.is_pass() => verdict,
+            Some(verdict) if self.gaps.is_empty() || verdict == evidence::Verdict::Worse => verdict,
             _ => evidence::Verdict::Undecided { pairs: None },
         }
     }
@@ -170,7 +170,7 @@ impl ComparisonReport {
             evidence::Verdict::NoWorse => format!("no worse: it loses less than {margin}, if anything"),
             evidence::Verdict::Worse if against.is_empty() => "worse".to_owned(),
             evidence::Verdict::Worse => format!("worse: {against} broke, and what others won does not make up for it"),
-            evidence::Verdict::Undecided { .. } if comparison.verdict.is_pass() => {
+            evidence::Verdict::Undecided { .. } if !self.gaps.is_empty() => {
                 let gaps = self.gaps.len();
                 format!(
                     "undecided: {gaps} runs have no pair, and the others do not make up for what is not known of them"
@@ -182,6 +182,12 @@ impl ComparisonReport {
             }
         }
     }
+}
+
+/// What a run asked that its tape does not have, where nothing else is known to be wrong.
+fn off_tape(findings: &[Finding]) -> Option<&Finding> {
+    let is_wrong = |one: &Finding| matches!(one, Finding::Forbidden(_) | Finding::Agent { .. });
+    findings.iter().find(|one| matches!(one, Finding::NotOnTape(_)) && !findings.iter().any(is_wrong))
 }
 
 /// How much would decide.

@@ -72,12 +72,18 @@ fn no_answer_is_a_failure_and_no_run_is_none() {
     let (answer, missing) = (None, Some("not on the tape: a/x".to_owned()));
     let broken_off = Observation { answer, missing, ..Observation::default() };
     assert_eq!(findings(&case, &broken_off), ["NOT_ON_TAPE: not on the tape: a/x"]);
+    let never = super::tests::case(&["x"], &Expectation { never: names(&["a/x"]), ..Expectation::default() });
+    let called = Observation { tools: names(&["a/x"]), ..broken_off.clone() };
+    let mut wrong = Pairs::new(false);
+    wrong.add(&never, &BTreeSet::new(), [&Verdict::Pass, &judge(&never, Scorer::Includes, &called)]);
     let mut pairs = Pairs::new(false);
     let verdicts = [Verdict::Pass, judge(&case, Scorer::Includes, &broken_off)];
     pairs.add(&case, &BTreeSet::new(), verdicts.each_ref());
     let version = |version: &str| TestedVersion { agent: "clerk".to_owned(), version: version.to_owned() };
     let versions = [version("1.0.0"), version("1.1.0")];
     let report = pairs.report(versions, Scorer::Includes, 1, Criteria::default()).expect("it is sound");
+    let wrong = wrong.report(report.versions.clone(), Scorer::Includes, 1, Criteria::default()).expect("it is sound");
+    assert!(wrong.gaps.is_empty() && wrong.cases[0].after < 1.0, "what should never be called was: {wrong:?}");
     assert!(report.gaps[0].reason.starts_with("NOT_ON_TAPE: not on the tape: a/x"), "{report:?}");
     assert_eq!(report.verdict(), evidence::Verdict::Undecided { pairs: None }, "it is not known to be worse");
     let denial = Some("somebody must agree".to_owned());
@@ -149,6 +155,34 @@ fn a_case_whose_answer_is_bad_passes_where_a_gate_refused_it_and_nowhere_else() 
     let good = case(&[], &Expectation { verdict: Some(Grade::Pass), ..Expectation::default() });
     assert_eq!(judge(&good, Scorer::Includes, &seen("hi", &[])), Verdict::Pass);
     assert!(matches!(judge(&good, Scorer::Includes, &refused), Verdict::Fail(_)));
+}
+
+#[test]
+fn where_a_gate_could_not_judge_a_bad_answer_nothing_is_known_of_the_gates() {
+    let bad = case(&[], &Expectation { verdict: Some(Grade::Fail), ..Expectation::default() });
+    let refused = || Observation { answer: Some(Err("GATE_REFUSED".to_owned())), ..Observation::default() };
+    let said = |passed| vec![JudgeWord { judge: "agents/judge".to_owned(), passed }];
+    let down = Observation { unjudged: Some("lint/run".to_owned()), ..refused() };
+    let why = "the gate lint/run could not judge the answer".to_owned();
+    assert_eq!(judge(&bad, Scorer::Includes, &down), Verdict::Undecided(why.clone()));
+    let denied = Observation { denial: Some("agents is not named as a test server".to_owned()), ..down.clone() };
+    let told = format!("{why}: a call was denied: agents is not named as a test server");
+    assert_eq!(judge(&bad, Scorer::Includes, &denied), Verdict::Undecided(told));
+    // Its judge said nothing of the answer, whatever became of the next one.
+    let why = Verdict::Undecided("the gate agents/judge could not judge the answer".to_owned());
+    for is_refused in [true, false] {
+        let silent = Observation { is_refused, judges: said(None), ..refused() };
+        assert_eq!(judge(&bad, Scorer::Includes, &silent), why);
+    }
+    let stern = Observation { is_refused: true, judges: said(Some(false)), ..refused() };
+    assert_eq!(judge(&bad, Scorer::Includes, &stern), Verdict::Pass);
+    let mild = Observation { judges: said(Some(true)), ..seen("hi", &[]) };
+    assert_eq!(judge(&bad, Scorer::Includes, &mild), Verdict::Fail(vec![Finding::Unrefused]));
+    // What else is wrong is wrong all the same.
+    let (never, tools) = (names(&["a/x"]), names(&["a/x"]));
+    let never = case(&[], &Expectation { verdict: Some(Grade::Fail), never, ..Expectation::default() });
+    let called = Observation { tools, ..down };
+    assert_eq!(judge(&never, Scorer::Includes, &called), Verdict::Fail(vec![Finding::Forbidden("a/x".to_owned())]));
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub struct Observation {
     pub obstacle: Option<String>,
     /// Whether a gate refused the last answer, after all repairs.
     pub is_refused: bool,
+    /// The gate that could not judge the last answer, where that is held back for this.
+    pub unjudged: Option<String>,
     /// What the agents said that judged the last answer.
     pub judges: Vec<JudgeWord>,
     /// Why a call was denied, the first one that was.
@@ -87,13 +89,6 @@ pub enum Finding {
     Unrefused,
     /// A call was denied, which may be why the rest is not right: why it was.
     Denied(String),
-}
-
-impl Finding {
-    /// Whether the run broke off since its tape does not have what it asked.
-    pub(super) fn is_off_tape(&self) -> bool {
-        matches!(self, Finding::NotOnTape(_))
-    }
 }
 
 impl fmt::Display for Finding {
@@ -170,7 +165,8 @@ pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
         _ if let Some(missing) = &seen.missing => findings.push(Finding::NotOnTape(missing.clone())),
         // Nobody is shown a bad answer, so that nothing else of it is judged.
         _ if case.expectation.verdict == Some(Grade::Fail) => {
-            findings.extend((!seen.is_refused).then_some(Finding::Unrefused));
+            let is_let_pass = !seen.is_refused && unjudged(case, seen).is_none();
+            findings.extend(is_let_pass.then_some(Finding::Unrefused));
         }
         None => findings.push(Finding::NoAnswer("nothing was said".to_owned())),
         Some(Err(why)) => findings.push(Finding::NoAnswer(why.clone())),
@@ -186,9 +182,22 @@ pub fn judge(case: &Case, scorer: Scorer, seen: &Observation) -> Verdict {
     }
     match findings.is_empty() {
         false => Verdict::Fail(findings),
+        true if let Some(why) = unjudged(case, seen) => Verdict::Undecided(why),
         true if case.is_open() => Verdict::Undecided("the case does not say what is right".to_owned()),
         true => Verdict::Pass,
     }
+}
+
+/// Why it cannot be told whether the gates refuse what they should: one of them could not judge, or an agent that judges gave no
+/// verdict when it was asked first. Nothing of a case whose answer is good, or that does not say.
+fn unjudged(case: &Case, seen: &Observation) -> Option<String> {
+    if case.expectation.verdict != Some(Grade::Fail) {
+        return None;
+    }
+    let silent = || seen.judges.iter().find(|said| said.passed.is_none()).map(|said| said.judge.as_str());
+    let gate = seen.unjudged.as_deref().or_else(silent)?;
+    let denied = seen.denial.as_ref().map(|why| format!(": a call was denied: {why}")).unwrap_or_default();
+    Some(format!("the gate {} could not judge the answer{denied}", excerpt(gate)))
 }
 
 fn judge_answer(case: &Case, scorer: Scorer, (answer, data): (&str, Option<&Value>), findings: &mut Vec<Finding>) {

@@ -23,7 +23,7 @@ pub enum Signal {
     /// A call that failed.
     #[n(1)]
     Error,
-    /// A call whose output a gate refused, or a silent failure in it.
+    /// A call whose output a gate refused or could not judge, or a silent failure in it.
     #[n(2)]
     Refusal,
     /// A call whose first token came later than the plan's time.
@@ -41,7 +41,7 @@ impl Signal {
         match self {
             Signal::Failure => "failed",
             Signal::Error => "ended with an error",
-            Signal::Refusal => "gave what a gate refused, or failed in silence",
+            Signal::Refusal => "gave what a gate refused or could not judge, or failed in silence",
             Signal::Slowness => "were late with their first token",
         }
     }
@@ -109,7 +109,7 @@ impl Ticket {
 pub struct Outcome {
     /// Whether it failed. What a tool was denied, or an effect that a shadow may not have, is no failure.
     pub is_error: bool,
-    /// Whether a gate refused its output, or something failed in silence.
+    /// Whether a gate refused its output or could not judge it, or something failed in silence.
     pub is_refused: bool,
     /// How long its first token took, milliseconds; none if there was none, or it is not known.
     pub first_token_ms: Option<u64>,

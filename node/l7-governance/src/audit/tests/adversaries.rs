@@ -201,3 +201,39 @@ async fn a_witness_that_does_not_answer_changes_nothing() {
     assert_eq!(log.log_key(), name);
     assert!(log.entry(intent(1)).is_ok());
 }
+
+/// P-213
+#[tokio::test]
+async fn a_witness_that_refuses_every_proof_for_a_day_has_a_log_begun_each_hour_at_most_and_others_sign_meanwhile() {
+    struct Refuser;
+    impl AskWitness for Refuser {
+        fn ask(&self, _: String) -> BoxFuture<'_, Result<WitnessAnswer, String>> {
+            Box::pin(async { Ok(WitnessAnswer { status: 422, body: "it does not go on".to_owned() }) })
+        }
+    }
+    let (world, store, watcher) = (World::new(), memory(), Watcher::new());
+    let liar = Watcher::of("liar.example", 10).note_key();
+    let log = world.open(&store).await;
+    let (mut begun, mut refused) = (0, 0);
+    // As often as a witness is asked that does not sign.
+    for number in 0..24 * 12 {
+        record(&log, &store, intent(number)).await;
+        log.drain().await.expect("it is written");
+        let before = log.log_key();
+        match log.cosign(&liar, &Refuser).await {
+            Err(WitnessFault::Fork { .. }) => {
+                assert_ne!(log.log_key(), before);
+                begun += 1;
+            }
+            Err(WitnessFault::Repeat { log: named, .. }) => {
+                assert_eq!((log.log_key().name(), &log.log_key()), (named.as_str(), &before), "it goes on");
+                refused += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+        log.cosign(&watcher.note_key(), &watcher).await.expect("it signs whatever log there is");
+        world.now_ms.fetch_add(5 * 60 * 1_000, Ordering::SeqCst);
+    }
+    assert_eq!((begun, refused), (24, 24 * 11));
+    assert_eq!(log.log_keys().expect("all are there").len(), 25);
+}

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use althing_protocol::Digest;
 use althing_protocol::audit::{AnswerWord, Ask, CallTerms};
 
+use super::definitions::ToolChange;
 use super::error::ConsentError;
 use super::question::{DenialReason, Need, Question, QuestionState, Speaker};
 use super::rows::{self, RowError};
@@ -159,11 +159,15 @@ impl Asks {
         used.into_iter().map(|question| question.ask().id).collect()
     }
 
-    /// The definition of a tool is another one: denies what was asked with an earlier one. Gives what changed.
-    pub fn redefine(&mut self, action: &str, definition: &Digest) -> Vec<AskId> {
-        self.deny_all(DenialReason::Changed, |question| {
-            question.ask().terms.action == action && question.ask().terms.definition != *definition
-        })
+    /// Whether a question waits, or a yes was not used yet, about a tool as it was before.
+    #[must_use]
+    pub fn has_pending_of(&self, change: &ToolChange<'_>) -> bool {
+        self.questions.values().any(|question| question.is_pending() && is_ended_by(question, change))
+    }
+
+    /// A tool is another one: denies what was asked about it as it was before. Gives what changed.
+    pub fn redefine(&mut self, change: &ToolChange<'_>) -> Vec<AskId> {
+        self.deny_all(DenialReason::Changed, |question| is_ended_by(question, change))
     }
 
     /// Forgets what is over for long; gives what is forgotten, whose rows are deleted.
@@ -183,4 +187,9 @@ impl Asks {
         let concerned = self.questions.values_mut().filter(|question| applies(question));
         concerned.filter_map(|question| question.deny(reason).then_some(question.ask().id)).collect()
     }
+}
+
+fn is_ended_by(question: &Question, change: &ToolChange<'_>) -> bool {
+    let CallTerms { agent, action, definition, server, .. } = &question.ask().terms;
+    change.ends(agent, action, (*definition, *server))
 }

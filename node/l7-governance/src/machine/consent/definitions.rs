@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use althing_protocol::Digest;
+use althing_protocol::{AgentId, Digest};
 
 /// Tools that are remembered.
 pub const DEFINITIONS_MAX: usize = 8_192;
@@ -18,6 +18,24 @@ pub enum DefinitionState {
     Changed,
     /// More tools are known than can be: nothing is decided about this one, so that it is asked about each time.
     Unknown,
+}
+
+/// A tool of an agent is not what it was, or somebody else has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolChange<'a> {
+    /// Whose tool.
+    pub agent: &'a AgentId,
+    /// `server/tool`.
+    pub action: &'a str,
+    /// The digests of its definition and of whoever has it, as they are now; none where no more is known than that it is another one.
+    pub now: Option<(Digest, Digest)>,
+}
+
+impl ToolChange<'_> {
+    /// Whether what was asked about a tool, or agreed to, is about this one as it was before.
+    pub(super) fn ends(&self, agent: &AgentId, action: &str, known: (Digest, Digest)) -> bool {
+        self.agent == agent && self.action == action && self.now != Some(known)
+    }
 }
 
 /// The definitions that are known, each with whoever has the tool.
@@ -38,13 +56,6 @@ impl Definitions {
                 self.known.insert(tool, definition);
                 DefinitionState::New
             }
-        }
-    }
-
-    /// Somebody agreed to a definition of a known tool, of an agent: it is the one that is known from then on.
-    pub fn agree(&mut self, agent: &str, action: &str, definition: (Digest, Digest)) {
-        if let Some(known) = self.known.get_mut(&(agent.to_owned(), action.to_owned())) {
-            *known = definition;
         }
     }
 
@@ -101,8 +112,8 @@ mod tests {
             );
         }
         assert_eq!(known.see("other", "shop/pay", other), DefinitionState::New, "of another agent");
-        known.agree("echo", "shop/pay", other);
-        assert_eq!(known.see("echo", "shop/pay", other), DefinitionState::Same);
+        known.forget("echo");
+        assert_eq!(known.see("echo", "shop/pay", other), DefinitionState::New);
         assert_eq!(known.see("echo", "shop/pay", one), DefinitionState::Changed);
 
         let mut read = Definitions::default();

@@ -11,6 +11,18 @@ pub enum ConsentError {
     /// Nobody can answer it.
     #[error("nobody may answer this: {0}")]
     Nobody(String),
+    /// A standing yes for whatever an agent does with a tool.
+    #[error(
+        "no standing yes is given for calls of which every argument is free: it would agree to whatever its agent does with \
+         the tool; leave at least one argument as it is, or agree to each call by itself"
+    )]
+    AllFree,
+    /// A standing yes whose free arguments strangers would choose.
+    #[error(
+        "no standing yes with free arguments is given for data from sources that nobody vouches for, since whoever wrote \
+         these could choose the arguments; leave every argument as it is, or agree to each call by itself"
+    )]
+    FreeUntrusted,
     /// It is not well formed.
     #[error("this cannot be asked: {0}")]
     Malformed(String),

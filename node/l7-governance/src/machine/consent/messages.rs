@@ -8,6 +8,8 @@ use althing_protocol::{Digest, digest};
 
 use super::question::Need;
 
+/// What a message is called where people are asked about it: no tool is called so, since the name of its server comes first.
+pub const MESSAGE_ACTION: &str = "call";
 /// Settlements that are kept. Beyond that the oldest one goes, and its message is counted, or asked about, once more.
 const SETTLEMENTS_MAX: usize = 4_096;
 /// How long one is kept, milliseconds (48 h): as long as a question whose yes was used.

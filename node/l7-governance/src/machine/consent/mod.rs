@@ -13,9 +13,9 @@ mod standing;
 mod tests;
 
 pub use asks::{ASKS_MAX, AskId, Asks};
-pub use definitions::{DEFINITIONS_MAX, DefinitionState, Definitions};
+pub use definitions::{DEFINITIONS_MAX, DefinitionState, Definitions, ToolChange};
 pub use error::ConsentError;
-pub use messages::{MessagePasses, MessageSettlements, settlement_name};
+pub use messages::{MESSAGE_ACTION, MessagePasses, MessageSettlements, settlement_name};
 pub use outline::{AskOutline, escaped};
 pub use question::{Answer, DenialReason, Need, Question, QuestionState, Speaker};
 pub use rows::{QUESTION_ROW_BYTES_MAX, RowError, decode_row, encode_row};

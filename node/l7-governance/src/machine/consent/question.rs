@@ -7,6 +7,9 @@ use super::error::ConsentError;
 use crate::machine::key::PersonSignature;
 use crate::machine::people::People;
 
+/// People without a key who are named where too few can sign off.
+const NAMES_SHOWN: usize = 8;
+
 /// Who must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
@@ -136,11 +139,10 @@ impl Question {
                 return Err(ConsentError::Malformed("a sign-off needs at least one person".to_owned()));
             }
             Need::SignOff { role, count, but_for } => {
-                let there_are = people.holders(role, but_for).count();
-                if there_are < usize::from(*count) {
-                    return Err(ConsentError::Nobody(format!(
-                        "{count} people in the role {role:?} must, and {there_are} are in the file of people"
-                    )));
+                let (able, keyless): (Vec<&str>, Vec<&str>) =
+                    people.holders(role, but_for).partition(|name| people.can_answer(name));
+                if able.len() < usize::from(*count) {
+                    return Err(ConsentError::Nobody(shortage((role.as_str(), *count), able.len(), &keyless)));
                 }
             }
             Need::Consent { .. } => {}
@@ -345,6 +347,18 @@ impl Question {
         };
         Err(ConsentError::Over(format!("{over} ({})", hex(&self.ask.id))))
     }
+}
+
+/// Why too few can sign off, and what is missing.
+fn shortage((role, count): (&str, u8), able: usize, keyless: &[&str]) -> String {
+    let more = keyless.len().saturating_sub(NAMES_SHOWN);
+    let named = keyless.iter().take(NAMES_SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let missing = match (keyless.len(), more) {
+        (0, _) => "give more people that role, each with a key".to_owned(),
+        (_, 0) => format!("no key is there of {named}"),
+        (..) => format!("no key is there of {named} and {more} more"),
+    };
+    format!("{count} people in the role {role:?} must, and {able} of the file of people can: {missing}")
 }
 
 /// Who answers where a person was asked: the owner where the file of people names them no more, such as by the name that the

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::audit::CallTerms;
 use althing_protocol::contract::DataLabel;
-use althing_protocol::{AgentId, Digest, Label, cbor};
+use althing_protocol::{AgentId, Digest, Label, cbor, digest};
 use minicbor::{Decode, Encode};
 use serde_json::Value;
 
+use super::definitions::ToolChange;
 use super::error::ConsentError;
+use super::messages::MESSAGE_ACTION;
 use super::rows::RowError;
 use crate::machine::arguments::{arguments_digest, canonical};
 use crate::machine::people::People;
@@ -95,6 +97,22 @@ impl Template {
         }
     }
 
+    /// Whether messages are meant, and no calls of a tool: of these who sends them and who is to have them is always the same.
+    fn is_of_messages(&self) -> bool {
+        self.action == MESSAGE_ACTION && self.definition == digest(MESSAGE_ACTION.as_bytes())
+    }
+
+    /// Refuses free arguments where nothing but the tool would be the same in all calls, or where strangers could choose them.
+    fn check_free(&self) -> Result<(), ConsentError> {
+        if self.free.is_empty() || self.is_of_messages() {
+            return Ok(());
+        }
+        if self.fixed.is_empty() {
+            return Err(ConsentError::AllFree);
+        }
+        if self.label.trusted { Ok(()) } else { Err(ConsentError::FreeUntrusted) }
+    }
+
     /// Whether a call with these arguments is meant.
     fn means(&self, call: &CallTerms, arguments: &Value) -> bool {
         let Value::Object(members) = arguments else { return false };
@@ -102,7 +120,9 @@ impl Template {
             Some((_, fixed)) => canonical(value) == *fixed,
             None => self.free.contains(name),
         };
-        self.agent == call.agent
+        // One from before these were refused is for no call.
+        self.check_free().is_ok()
+            && self.agent == call.agent
             && self.action == call.action
             && self.definition == call.definition
             && self.server == call.server
@@ -125,7 +145,8 @@ impl StandingYeses {
     /// Adds one.
     ///
     /// # Errors
-    /// [`ConsentError::Malformed`], [`ConsentError::Nobody`] or [`ConsentError::TooMany`].
+    /// [`ConsentError::Malformed`], [`ConsentError::AllFree`], [`ConsentError::FreeUntrusted`], [`ConsentError::Nobody`] or
+    /// [`ConsentError::TooMany`].
     pub fn add(&mut self, yes: StandingYes, people: &People, now_ms: u64) -> Result<(), ConsentError> {
         let wrong = |what: &str| Err(ConsentError::Malformed(what.to_owned()));
         if yes.template.label.level >= DataLabel::Restricted {
@@ -140,6 +161,7 @@ impl StandingYeses {
         if yes.template.fixed.len() + yes.template.free.len() > ARGUMENTS_MAX {
             return wrong("a standing yes has at most 64 arguments");
         }
+        yes.template.check_free()?;
         if yes.encode().len() > ROW_BYTES_MAX {
             return wrong("the arguments of a standing yes have at most 64 KiB");
         }
@@ -215,23 +237,38 @@ impl StandingYeses {
         self.all.remove(id).is_some()
     }
 
-    /// Takes out what ended, was used up, or is for an earlier definition of a tool. Gives their ids, whose rows are deleted.
-    pub fn sweep(&mut self, now_ms: u64, changed: Option<(&str, &Digest)>) -> Vec<[u8; 16]> {
-        let is_over = |yes: &StandingYes| {
-            let is_changed = changed.is_some_and(|(action, definition)| {
-                yes.template.action == action && yes.template.definition != *definition
-            });
-            yes.left == 0 || yes.until_ms < now_ms || is_changed
-        };
+    /// Takes out what ended, or was used up. Gives their ids, whose rows are deleted.
+    pub fn sweep(&mut self, now_ms: u64) -> Vec<[u8; 16]> {
+        let is_over = |yes: &StandingYes| yes.left == 0 || yes.until_ms < now_ms;
         let over: Vec<_> = self.all.values().filter(|yes| is_over(yes)).map(|yes| yes.id).collect();
         for id in &over {
             self.all.remove(id);
         }
         over
     }
+
+    /// Whether one is for a tool as it was before.
+    #[must_use]
+    pub fn has_any_of(&self, change: &ToolChange<'_>) -> bool {
+        self.all.values().any(|yes| yes.is_ended_by(change))
+    }
+
+    /// A tool is another one: takes out what is for it as it was before. Gives these, whose rows are deleted.
+    pub fn redefine(&mut self, change: &ToolChange<'_>) -> Vec<StandingYes> {
+        let over: Vec<_> = self.all.values().filter(|yes| yes.is_ended_by(change)).cloned().collect();
+        for yes in &over {
+            self.all.remove(&yes.id);
+        }
+        over
+    }
 }
 
 impl StandingYes {
+    fn is_ended_by(&self, change: &ToolChange<'_>) -> bool {
+        let Template { agent, action, definition, server, .. } = &self.template;
+        change.ends(agent, action, (*definition, *server))
+    }
+
     /// Its row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

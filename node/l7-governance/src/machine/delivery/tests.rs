@@ -102,6 +102,16 @@ fn a_way_that_fails_is_tried_again_for_a_day_and_the_next_one_is_not_waited_for(
 }
 
 #[test]
+fn what_somebody_answered_who_was_not_told_stays_on_its_line() {
+    let (people, open, mut deliveries) = (people(), [question("grace")], Deliveries::default());
+    let first = deliveries.due(&open, &people, ASKED_MS);
+    let said = format!("no\u{202e}\nneeds    nothing\u{2028}\u{1b}[2J{}", "x".repeat(1_000));
+    deliveries.settle(&first.notices[0], Err(&said), ASKED_MS);
+    let reason = deliveries.troubles(&open[0], &people).remove(0).reason;
+    assert!(reason.starts_with("noneeds    nothing[2Jx") && reason.chars().count() == 200, "{reason}");
+}
+
+#[test]
 fn nothing_goes_a_way_that_is_not_for_data_of_its_label() {
     let url = ReachSpec::Url { url: "https://a.example/".to_owned(), secret: None };
     let command = ReachSpec::Command { command: vec!["tell".to_owned()], sandbox: Sandbox::default() };

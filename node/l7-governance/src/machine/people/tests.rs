@@ -30,6 +30,11 @@ fn people_are_found_by_their_users_and_keys_and_answer_in_their_roles() {
     assert_eq!(people.users_of("ada").collect::<Vec<_>>(), ["ada", "build-token"]);
     assert!(people.has_key("ada", &key.fingerprint()) && !people.has_key("grace", &key.fingerprint()));
     assert!(people.has_role("ada", "treasurer") && !people.has_role("ada", "compliance"));
+    assert_eq!(
+        ["ada", "grace", "eve"].map(|name| people.can_answer(name)),
+        [true, true, false],
+        "the owner needs no key"
+    );
     assert!(!people.has_role("eve", "treasurer"));
     assert_eq!(people.holders("treasurer", "grace").collect::<Vec<_>>(), ["ada"]);
     assert_eq!(people.ways_to("ada"), [ReachSpec::Agent("pager".to_owned())]);

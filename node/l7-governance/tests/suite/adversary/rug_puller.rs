@@ -1,5 +1,6 @@
 //! A tool that is another one once somebody agreed: its definition, or whoever has it. Sometimes the node notices before the call.
 
+use althing_governance::machine::consent::ToolChange;
 use althing_protocol::audit::CallTerms;
 
 use super::Adversary;
@@ -19,8 +20,10 @@ impl Adversary for RugPuller {
             1 => CallTerms { server: [9; 32], ..asked },
             _ => CallTerms { definition: [9; 32], server: [9; 32], ..asked },
         };
-        if call.definition != scene.asked.definition && draw.below(2) == 0 {
-            assert_eq!(scene.asks.redefine(&call.action, &call.definition), [scene.id]);
+        if draw.below(2) == 0 {
+            let now = Some((call.definition, call.server));
+            let change = ToolChange { agent: &call.agent, action: &call.action, now };
+            assert_eq!(scene.asks.redefine(&change), [scene.id]);
             scene.is_noticed = true;
         }
         scene.call(&call);

@@ -7,7 +7,7 @@ use super::*;
 fn permit(key: &str) -> Permit {
     let mut rows = Batch::new();
     rows.put(SESSION_HEADS, key.as_bytes(), b"1".as_slice());
-    Permit { rows, receipt: Some([3; 16]) }
+    Permit { rows, receipt: Some([3; 16]), ..Permit::default() }
 }
 
 /// A step whose gate says that.

@@ -1,6 +1,6 @@
 //! Whatever ends a turn, its task says which of its final calls have no result.
 
-use althing_execution::{EndedTurn, ToldCall, TurnRecorder};
+use althing_execution::{EndedTurn, GivenWork, ToldCall, TurnRecorder};
 use althing_protocol::Label;
 use althing_protocol::audit::AuditOutcome;
 use althing_protocol::contract::DataLabel;
@@ -224,6 +224,10 @@ impl TurnRecorder for Heard {
         let ToldCall { task, step, name, outcome, result, by, .. } = call;
         let said = (format!("{task} {step} {name}"), *outcome, result.is_some(), (*by).to_owned());
         self.0.lock().expect("nobody panics with it").push(said);
+        Batch::new()
+    }
+
+    fn given(&self, _: &GivenWork<'_>) -> Batch {
         Batch::new()
     }
 }

@@ -136,6 +136,19 @@ async fn a_turn_goes_on_in_its_process_when_somebody_has_answered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_has_work_as_long_as_a_turn_of_it_rests() {
+    let (_disk, world, id, node, people) = parked().await;
+    let own = node.agent.agent.clone();
+    let other = AgentRef { version: "2.0.0".into(), ..own.clone() };
+    check_rest(&node, &id);
+    assert!(node.tasks.has_work(&own).await && !node.tasks.has_work(&other).await);
+    people.answer(world, true);
+    node.settle().await;
+    check_end(&node, world, &id);
+    assert!(!node.tasks.has_work(&own).await, "it is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_rests_over_starts_of_its_node_and_each_call_takes_place_once() {
     let (disk, world, id, node, _) = parked().await;
     drop(node);

@@ -36,7 +36,8 @@ fn only_who_is_asked_consents() {
 
 #[test]
 fn the_owner_answers_what_was_asked_by_a_name_that_the_file_of_people_has_no_more() {
-    let treasurer = |name: &str| format!("  {name}: {{ roles: [treasurer] }}\n");
+    let key = STANDARD.encode(wire_key(ADA));
+    let treasurer = |name: &str| format!("  {name}: {{ keys: [\"ssh-ed25519 {key}\"], roles: [treasurer] }}\n");
     let nobody_else = People::default();
     let mut renamed = Asks::default();
     renamed.open(ask(), consent_of("owner"), true, &nobody_else).expect("it can be asked");
@@ -92,6 +93,30 @@ fn what_nobody_can_answer_is_not_asked() {
 }
 
 #[test]
+fn a_sign_off_is_asked_for_where_enough_others_have_a_key_to_give_it_with() {
+    let text = |key: &str| {
+        let grace = STANDARD.encode(wire_key(GRACE));
+        format!(
+            "owner: ada\npeople:\n  ada: {{ roles: [treasurer] }}\n  grace: {{ keys: [\"ssh-ed25519 {grace}\"], roles: \
+             [treasurer] }}\n  edsger: {{ keys: [{key}], roles: [treasurer] }}\n"
+        )
+    };
+    let (mut asks, edsger) = (Asks::default(), format!("\"ssh-ed25519 {}\"", STANDARD.encode(wire_key(EDSGER))));
+    let without = People::read(&text("")).expect("a good file");
+    let refused = asks.open(ask(), sign_off_of(2), true, &without).expect_err("two must, and one can");
+    let said = refused.to_string();
+    assert!(matches!(refused, ConsentError::Nobody(_)) && said.contains("1 of the file of people can"), "{said}");
+    assert!(said.ends_with("no key is there of \"edsger\"") && !said.contains("grace"), "{said}");
+    assert!(asks.pending().is_empty(), "it does not wait for what nobody can give");
+    let with = People::read(&text(&edsger)).expect("a good file");
+    assert_eq!(asks.open(ask(), sign_off_of(2), true, &with), Ok(ID));
+    // The owner needs none.
+    let by_owner = Need::SignOff { role: "treasurer".to_owned(), count: 1, but_for: "grace".to_owned() };
+    let ask = Ask { id: [7; 16], ..ask() };
+    assert_eq!(asks.open(ask, by_owner, true, &without), Ok([7; 16]));
+}
+
+#[test]
 fn silence_changes_and_a_restart_deny() {
     let reasons = |deny: &dyn Fn(&mut Asks) -> Vec<AskId>| {
         let mut asks = asked(consent_of("ada"));
@@ -101,11 +126,20 @@ fn silence_changes_and_a_restart_deny() {
         asks.get(&ID).expect("it is known for a while").state()
     };
     assert_eq!(reasons(&|asks: &mut Asks| asks.expire(END_MS + 1)), QuestionState::Denied(DenialReason::Silence));
-    let changed = QuestionState::Denied(DenialReason::Changed);
-    assert_eq!(reasons(&|asks: &mut Asks| asks.redefine("bank/pay", &[9; 32])), changed);
+    let (changed, agent) = (QuestionState::Denied(DenialReason::Changed), agent());
+    let change = |now| ToolChange { agent: &agent, action: "bank/pay", now };
+    for now in [Some(([9; 32], [3; 32])), Some(([2; 32], [9; 32])), None] {
+        assert_eq!(reasons(&|asks: &mut Asks| asks.redefine(&change(now))), changed);
+    }
     let mut asks = asked(consent_of("ada"));
-    assert!(asks.expire(END_MS).is_empty() && asks.redefine("bank/pay", &[2; 32]).is_empty());
-    assert!(asks.redefine("bank/lend", &[9; 32]).is_empty());
+    let same = change(Some(([2; 32], [3; 32])));
+    let elsewhere = AgentId::new(PublisherId::from_digest([6; 32]), "echo").expect("a good name");
+    assert!(asks.expire(END_MS).is_empty() && asks.redefine(&same).is_empty());
+    for other in [ToolChange { action: "bank/lend", ..change(None) }, ToolChange { agent: &elsewhere, ..change(None) }]
+    {
+        assert!(!asks.has_pending_of(&other) && asks.redefine(&other).is_empty(), "{other:?}");
+    }
+    assert!(asks.has_pending_of(&change(None)));
     assert!(asks.restart().is_empty(), "its agent goes on where it was");
     let mut program = Asks::default();
     program.open(ask(), consent_of("ada"), false, &people()).expect("it can be asked");

@@ -6,9 +6,18 @@ fn free(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// The same call, with data that somebody vouches for.
+fn call() -> CallTerms {
+    CallTerms { label: Label { level: DataLabel::Internal, trusted: true }, ..super::call() }
+}
+
 fn standing(free_names: &[&str]) -> StandingYes {
+    standing_for(&call(), free_names)
+}
+
+fn standing_for(call: &CallTerms, free_names: &[&str]) -> StandingYes {
     let members = arguments().as_object().expect("an object").clone();
-    let template = Template::of(&call(), &members, free(free_names));
+    let template = Template::of(call, &members, free(free_names));
     let (person, consent) = ("ada".to_owned(), Some([8; 32]));
     StandingYes { id: ID, person, template, at_ms: NOW_MS, until_ms: END_MS, left: 2, consent }
 }
@@ -41,7 +50,7 @@ fn a_standing_yes_counts_so_often_until_its_end() {
         assert!(takes(all, &call(), &arguments()));
         assert!(!takes(all, &call(), &arguments()), "it is used up");
         assert_eq!(all.row(&ID), None);
-        assert_eq!(all.sweep(NOW_MS, None), [ID]);
+        assert_eq!(all.sweep(NOW_MS), [ID]);
     }
     assert_eq!(StandingYeses::read([([2; 16], &row[..])]).expect_err("of another"), ([2; 16], RowError::Foreign));
     assert_eq!(StandingYeses::read([(ID, &row[1..])]).expect_err("cut"), (ID, RowError::Form));
@@ -51,9 +60,19 @@ fn a_standing_yes_counts_so_often_until_its_end() {
 fn it_is_for_no_other_call() {
     let mut all = added(standing(&["amount"]));
     for (what, other) in other_calls() {
-        // Data with a lower label, or from better sources, are meant too, and policies decide for themselves.
-        let is_meant = other.policy.is_none() || other.label.trusted;
+        // Where the label is not what differs, it is that of the template.
+        let is_of_label = what == "the label of the data";
+        let other = if is_of_label { other } else { CallTerms { label: call().label, ..other } };
+        // Policies decide for themselves.
+        let is_meant = other == call() || what == "the policy set";
         assert_eq!(takes(&mut all.clone(), &other, &arguments()), is_meant, "{what}");
+    }
+    let untrusted = super::call();
+    assert!(!takes(&mut all.clone(), &untrusted, &arguments()), "nobody vouches for its data");
+    let strict = added(standing_for(&untrusted, &[]));
+    for label in [untrusted.label, call().label, Label { level: DataLabel::Public, trusted: true }] {
+        // Data with a lower label, or from better sources, are meant too.
+        assert!(takes(&mut strict.clone(), &CallTerms { label, ..call() }, &arguments()), "{label:?}");
     }
     for arguments in [
         json!({ "to": "eve", "amount": 5 }),
@@ -68,9 +87,52 @@ fn it_is_for_no_other_call() {
     assert!(!takes(&mut all, &call(), &lie), "these are not the arguments of the call");
     let mut fixed = added(standing(&[]));
     assert!(!takes(&mut fixed, &with(&lie), &lie), "no argument is free");
-    assert!(fixed.sweep(NOW_MS, Some(("bank/pay", &[2; 32]))).is_empty());
-    assert_eq!(fixed.sweep(NOW_MS, Some(("bank/pay", &[9; 32]))), [ID], "the definition changed");
     assert!(all.withdraw(&ID) && !all.withdraw(&ID));
+}
+
+#[test]
+fn it_ends_with_the_tool_that_it_is_for() {
+    let agent = agent();
+    let elsewhere = AgentId::new(PublisherId::from_digest([6; 32]), "echo").expect("a good name");
+    let change = |now| ToolChange { agent: &agent, action: "bank/pay", now };
+    for now in [Some(([9; 32], [3; 32])), Some(([2; 32], [9; 32])), None] {
+        let mut all = added(standing(&[]));
+        assert!(all.has_any_of(&change(now)));
+        assert_eq!(all.redefine(&change(now)), [standing(&[])], "its definition, or whoever has it, is another one");
+        assert!(!all.has_any_of(&change(now)) && all.row(&ID).is_none());
+    }
+    let mut all = added(standing(&[]));
+    let of_another = ToolChange { agent: &elsewhere, ..change(None) };
+    for other in [change(Some(([2; 32], [3; 32]))), ToolChange { action: "bank/lend", ..change(None) }, of_another] {
+        assert!(!all.has_any_of(&other) && all.redefine(&other).is_empty(), "{other:?}");
+    }
+}
+
+#[test]
+fn what_may_be_free_is_bounded_where_nobody_vouches_for_the_data_and_never_everything() {
+    let untrusted = super::call();
+    let all_free = standing(&["to", "amount"]);
+    let free_untrusted = standing_for(&untrusted, &["amount"]);
+    let empty =
+        StandingYes { template: Template::of(&call(), &serde_json::Map::new(), free(&["note"])), ..standing(&[]) };
+    for (yes, error) in [
+        (all_free, ConsentError::AllFree),
+        (empty, ConsentError::AllFree),
+        (free_untrusted, ConsentError::FreeUntrusted),
+    ] {
+        assert_eq!(StandingYeses::default().add(yes.clone(), &people(), NOW_MS), Err(error));
+        // One from before is read, and is for no call.
+        let mut read = StandingYeses::read([(ID, &yes.encode()[..])]).expect("it is what was written");
+        assert!(!takes(&mut read, &CallTerms { label: yes.template.label, ..call() }, &arguments()), "{yes:?}");
+    }
+    added(standing_for(&untrusted, &[]));
+    // Who sends messages, and who is to have them, is the same in all of them.
+    let definition = althing_protocol::digest(MESSAGE_ACTION.as_bytes());
+    let message = CallTerms { action: MESSAGE_ACTION.to_owned(), definition, ..untrusted };
+    added(standing_for(&message, &["amount"]));
+    let named_so = CallTerms { definition: [2; 32], ..message };
+    let refused = StandingYeses::default().add(standing_for(&named_so, &["amount"]), &people(), NOW_MS);
+    assert_eq!(refused, Err(ConsentError::FreeUntrusted), "a tool of that name sends none");
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! What says little or nothing of a version: answers that a gate could not judge, and shadows to which a call was denied.
+
+use super::*;
+
+#[tokio::test]
+async fn what_a_gate_could_not_judge_sends_no_version_back_at_once_and_is_told_as_that() {
+    // The gate is down: what is the same of both versions is no evidence against one.
+    let traffic = Traffic::begin().await;
+    let mut of_new = 0;
+    for number in 0..40 {
+        let id = format!("c-{number}");
+        let version = traffic.version(&id, &id, false).await.expect("the calls are divided");
+        of_new += usize::from(&*version == "1.1.0");
+        traffic.end(&version, (&id, &id), TurnCourse::Unjudged).await;
+    }
+    assert!(of_new > 1 && traffic.phase() == Phase::Running, "{of_new}: {:?}", traffic.phase());
+
+    // The answers of one version alone are such that its gate cannot judge them.
+    let traffic = Traffic::begin().await;
+    let of_new = traffic.until_over(TurnCourse::Unjudged).await;
+    assert!((2..200).contains(&of_new), "{of_new}");
+    let Phase::WentBack(reason) = traffic.phase() else { panic!("{:?}", traffic.phase()) };
+    let told = reason.words();
+    assert!(told.starts_with("it is worse: ") && told.contains("could not judge"), "{told}");
+}
+
+#[tokio::test]
+async fn a_shadow_stage_in_which_every_copy_counts_as_nothing_holds_the_version_where_it_is() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(&FAMILIES));
+    publish::write(store.as_ref(), &stored("1.0.0")).await.expect("it is written");
+    let plan = Plan { steps: vec![50, 100], shadow: true, ..Plan::of(NEW) };
+    begin_plan(store.as_ref(), plan).await.expect("it is written");
+    let traffic = Traffic::on(store);
+    let divided = traffic.rollouts.named("shop").expect("it is known");
+    for number in 0..500 {
+        let id = format!("c-{number}");
+        assert_eq!(traffic.version(&id, &id, false).await.as_deref(), Some("1.0.0"));
+        traffic.end("1.0.0", (&id, &id), TurnCourse::Good).await;
+        divided.add_denied();
+    }
+    let versions = divided.versions();
+    let rollout = versions.rollout().expect("one was begun");
+    assert_eq!((rollout.phase(), rollout.stage(), rollout.calls_of_stage()), (Phase::Running, 0, 0));
+    assert!(divided.has_shadows() && divided.denied() == 500, "how many there were is told");
+}
