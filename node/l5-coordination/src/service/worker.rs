@@ -245,8 +245,12 @@ async fn begin(outbox: &Outbox, worker: &dyn Worker, task: &Assigned, is_begun: 
         return false;
     }
     match outbox.execute(Command::Start(claim)).await {
-        // The group may have heard so already, from this node before it ended: nothing of it was done then.
-        Ok(_) | Err(GroupError::Refused(Refusal::TaskState { state: State::Working, .. })) => true,
+        Ok(_) => true,
+        // The group heard so from this node before it ended.
+        Err(GroupError::Refused(Refusal::TaskState { state: State::Working, .. })) => {
+            give_back(outbox, worker, task).await;
+            false
+        }
         Err(error) => {
             tracing::debug!(task = %task.task, %error, "a task could not be begun");
             false
@@ -297,11 +301,17 @@ async fn standing(
     if state != State::Working || is_begun {
         return Some(is_begun);
     }
-    // Nobody knows how far it came. What may be left of it does nothing more.
+    give_back(outbox, worker, task).await;
+    None
+}
+
+/// Ends an attempt that this node began before it ended, and has no journal of: nobody knows how far it came, so what may be left
+/// of it does nothing more, and the group has it tried again.
+async fn give_back(outbox: &Outbox, worker: &dyn Worker, task: &Assigned) {
+    let claim = Claim { task: task.task, token: task.token };
     worker.supersede(task.group, claim.task, claim.token + 1);
     let reason = "the node that worked on it started again".to_owned();
     let _ = outbox.execute(Command::Fail(Fail { claim, reason, retry: true })).await;
-    None
 }
 
 /// One attempt of a task, which came in that state: admitted and begun, or gone on with, run, and ended.
