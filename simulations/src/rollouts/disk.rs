@@ -46,6 +46,12 @@ impl Disk {
         self.live.get(&key).map(Vec::as_slice)
     }
 
+    /// When the conversations began that are noted.
+    pub fn conversations(&self) -> impl Iterator<Item = u64> {
+        let noted = self.live.iter().filter(|(key, _)| matches!(key, Key::Conversation(_)));
+        noted.filter_map(|(_, row)| row.as_slice().try_into().ok()).map(u64::from_be_bytes)
+    }
+
     /// Writes a row.
     pub fn write(&mut self, key: Key, row: Vec<u8>, durability: Durability, decides: bool) -> Result<(), LifeOver> {
         self.writes += 1;

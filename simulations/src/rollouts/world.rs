@@ -180,9 +180,11 @@ impl<'a> Scene<'a> {
         self.open.retain(|open| open.place == Place::Follower);
         let row = self.disk.read(Key::Versions);
         let read = row.map(|row| decode_row(row).expect("the row that was written"));
-        self.leader = read.unwrap_or_else(|| Versions::new(digest_of(0)));
+        let mut versions = read.unwrap_or_else(|| Versions::new(digest_of(0)));
+        versions.pass(self.disk.conversations().max().unwrap_or_default());
+        self.leader = versions;
         // A clock that was set back is set right before the node starts again. Of the times that it saw, a node that starts knows only
-        // those on its disk: with a clock that stays behind, it could take a step at a time at which a conversation began before.
+        // those on its disk: with a clock that stays behind, an older version whose time was over would have its conversations again.
         let behind_ms = before_ms.saturating_sub(self.reading_ms(Place::Leader));
         self.offset_ms = self.offset_ms.saturating_add_unsigned(behind_ms);
         let end = self.ends.next();
@@ -303,7 +305,7 @@ impl<'a> Scene<'a> {
         }
         for one in &news {
             let mut versions = self.versions(to).clone();
-            let Some(change) = versions.hear(one, self.keys[&to.other()], self.reading_ms(to)) else { continue };
+            let Some(change) = versions.hear(one, &news, self.keys[&to.other()], self.reading_ms(to)) else { continue };
             if to == Place::Leader {
                 self.write(&versions, Some(change), true)?;
             }

@@ -45,11 +45,11 @@ pub(super) fn news_of(rollouts: &Rollouts, names: &BTreeSet<String>) -> Vec<Roll
 
 /// Hears what another node of the owner tells. Of agents whose calls are not divided here, it is remembered later.
 pub(super) async fn hear(rollouts: &Rollouts, from: PublicKey, news: Vec<RolloutNews>) {
-    for one in news {
+    for one in &news {
         match rollouts.named(&one.agent) {
-            Some(divided) => decide(rollouts, &divided, from, &one).await,
-            None if says_nothing(rollouts, &one) => {}
-            None => rollouts.news().put_off(from, one),
+            Some(divided) => decide(rollouts, &divided, from, (one, &news)).await,
+            None if says_nothing(rollouts, one) => {}
+            None => rollouts.news().put_off(from, one.clone()),
         }
     }
 }
@@ -67,15 +67,20 @@ fn says_nothing(rollouts: &Rollouts, news: &RolloutNews) -> bool {
     }
 }
 
-/// Does what follows of news for an agent whose calls are divided here, and puts on record why.
-async fn decide(rollouts: &Rollouts, divided: &AgentRollout, from: PublicKey, news: &RolloutNews) {
+/// Does what follows of news for an agent whose calls are divided here, and puts on record why; `beside` is what was told with it.
+async fn decide(
+    rollouts: &Rollouts,
+    divided: &AgentRollout,
+    from: PublicKey,
+    (news, beside): (&RolloutNews, &[RolloutNews]),
+) {
     let _deciding = divided.deciding.lock().await;
     if !rollouts.is_current(divided) {
         return rollouts.news().put_off(from, news.clone());
     }
     let mut versions = divided.versions();
     let before = versions.stable();
-    let Some(mut change) = versions.hear(news, from, rollouts.now_ms()) else { return };
+    let Some(mut change) = versions.hear(news, beside, from, rollouts.now_ms()) else { return };
     if versions.stable() != before && divided.name_of(versions.stable()).is_none() {
         // The clock was set back, and the version that would be stable again is not here any more.
         versions = divided.versions();
@@ -151,7 +156,7 @@ pub(crate) async fn follow_news(node: &Node) {
         // Nobody begins a rollout of it meanwhile.
         let _changing = node.agents.names.hold().await;
         match node.rollouts.named(&news.agent) {
-            Some(divided) => decide(&node.rollouts, &divided, from, &news).await,
+            Some(divided) => decide(&node.rollouts, &divided, from, (&news, &[])).await,
             None => {
                 if let Err(error) = remember(node, from, &news).await {
                     tracing::warn!(agent = news.agent, %error, "it is not remembered that a version went back elsewhere");

@@ -245,7 +245,7 @@ pub(super) async fn digest_of(node: &Node, added: &StoredAgent) -> Result<Digest
 fn known(node: &Node, agent: &str, stable: Digest) -> Result<(Versions, BTreeMap<Digest, Arc<str>>), NodeError> {
     let versions = match node.rollouts.named(agent) {
         Some(divided) => Some(divided.versions()),
-        None => rows::decided(node.store.as_ref(), agent)?,
+        None => rows::resumed(node.store.as_ref(), agent)?,
     };
     let versions = match versions {
         Some(versions) if versions.stable() == stable => versions,

@@ -44,7 +44,7 @@ pub(super) fn names(store: &dyn Store) -> Result<Vec<String>, NodeError> {
 }
 
 fn divided(store: &dyn Store, name: &str) -> Result<Option<AgentRollout>, NodeError> {
-    let (Some(versions), Some(stable)) = (decided(store, name)?, publish::named(store, name)?) else {
+    let (Some(versions), Some(stable)) = (resumed(store, name)?, publish::named(store, name)?) else {
         return Ok(None);
     };
     let others = others(store, name)?;
@@ -63,6 +63,23 @@ pub(super) fn decided(store: &dyn Store, name: &str) -> Result<Option<Versions>,
     let damaged = |why: String| RolloutError::Damaged { agent: name.to_owned(), why };
     let read = decode_row(&row).map_err(|error| damaged(error.to_string()))?;
     Ok(Some(read))
+}
+
+/// What was decided of the versions of an agent, to go on with: a node that ended had seen later times than the one of its last
+/// decision, and a conversation that began then is no newer than what is decided next, whatever the clock says by now.
+pub(super) fn resumed(store: &dyn Store, name: &str) -> Result<Option<Versions>, NodeError> {
+    let Some(mut versions) = decided(store, name)? else { return Ok(None) };
+    let own = || Range::prefix(format!("{name}{MARK}"), PAGE);
+    let mut range = own();
+    loop {
+        let rows = store.scan(ROLLOUT_CONVERSATIONS, range)?;
+        let newest = rows.iter().filter_map(|(_, row)| Origin::of_row(row)).map(|origin| origin.at_ms).max();
+        versions.pass(newest.unwrap_or_default());
+        match rows.into_iter().next_back() {
+            Some((last, _)) => range = own().after(last),
+            None => return Ok(Some(versions)),
+        }
+    }
 }
 
 /// The versions of an agent that are kept beside the stable one.

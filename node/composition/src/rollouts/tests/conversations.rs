@@ -1,10 +1,11 @@
 //! Conversations that several calls begin at once, and those for which there is no room.
 
 use althing_store::{Family, ReadError, Rows, Snapshot};
-use althing_verification::machine::rollout::Signal;
+use althing_verification::machine::rollout::{Call, Conversation, Signal};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
+use super::super::origin::Origin;
 use super::*;
 
 /// A store that takes what may be lost with the machine, and does not say when it has it.
@@ -51,6 +52,33 @@ async fn two_calls_that_begin_a_conversation_at_once_have_one_version_also_where
     assert_eq!(second, first);
     let of_stable = second.iter().filter(|version| &***version == "1.0.0").count();
     assert!((5..=25).contains(&of_stable), "those that began with the old version stay with it: {of_stable} of 30");
+}
+
+/// A node that ended saw later times than that of its last decision, and its clock may stand before them when it is up again.
+#[tokio::test]
+async fn a_conversation_from_before_the_node_ended_is_no_newer_than_the_next_rollout() {
+    let traffic = Traffic::begin().await;
+    traffic.until_over(TurnCourse::Good).await;
+    assert_eq!(traffic.version("later", "later", false).await.as_deref(), Some("1.1.0"));
+    let decided = traffic.on_disk();
+    let asked = |id: &'static str, began_ms| Call {
+        task: id,
+        conversation: Some(Conversation { id, began_ms }),
+        caller: None,
+        origin: None,
+        channel: None,
+        group: None,
+        now_ms: 0,
+    };
+    let rows = traffic.store.scan(rows::ROLLOUT_CONVERSATIONS, Range::all(CALLS_MAX)).expect("readable");
+    let newest = rows.iter().filter_map(|(_, row)| Origin::of_row(row)).map(|origin| origin.at_ms).max();
+    assert!(newest > Some(decided.clone().route(&asked("", None)).began_ms), "it began after the decision");
+    let mut versions = traffic.again().rollouts.named("shop").expect("it is known").versions();
+    versions.begin(Plan { steps: vec![99, 100], ..Plan::of([3; 32]) }, 0).expect("a plan");
+    let mut is_new = |id, began_ms| versions.route(&asked(id, began_ms)).version == [3; 32];
+    let ids = ["a", "b", "c", "d", "later"];
+    assert_eq!(ids.map(|id| is_new(id, newest)), [false; 5], "they stay with what was stable when they began");
+    assert!(ids.into_iter().filter(|id| is_new(id, None)).count() >= 3, "new ones are divided");
 }
 
 /// The version of a conversation that the owner of the node begins.

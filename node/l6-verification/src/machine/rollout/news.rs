@@ -101,6 +101,16 @@ fn written(news: Vec<RolloutNews>) -> Vec<u8> {
     minicbor::to_vec(NewsMessage { news }).expect("writing to a vector cannot fail")
 }
 
+/// Whether a promotion is an earlier one that is known here: of a version that was replaced since, and is tried again. The clocks of
+/// two nodes do not tell which of their promotions is the later one. It does that the other node promoted afterwards what is stable
+/// here, or knows of no more promotions of that version.
+fn is_known(versions: &Versions, news: &RolloutNews, beside: &[RolloutNews]) -> bool {
+    let promoted = || beside.iter().filter(|other| other.agent == news.agent && other.word == RolloutWord::Promoted);
+    let told = promoted().filter(|other| other.version == news.version && other.at_ms != news.at_ms).count() + 1;
+    let known = versions.told_promotions().into_iter().filter(|(split, _)| split.to == news.version).count();
+    told <= known || promoted().any(|later| later.version == versions.stable && later.at_ms > news.at_ms)
+}
+
 impl Versions {
     /// What other nodes of the owner are told of these, which are the agent's of that name: versions that went back here or on
     /// another node; and those that were promoted, for as long as that can be undone.
@@ -129,13 +139,15 @@ impl Versions {
         told.map(|(_, told)| *told).collect()
     }
 
-    /// Hears what node `from` of the same owner tells of this agent. What went back there goes back here, also where it was promoted
-    /// meanwhile and the version before it is still here; what was promoted there is promoted here, if it is tried here and nobody
-    /// told that it went back. Gives what is to be written; nothing where that was known, or says nothing of what is here.
-    pub fn hear(&mut self, news: &RolloutNews, from: PublicKey, now_ms: u64) -> Option<Change> {
+    /// Hears what node `from` of the same owner tells of this agent; `beside` is all that it told with that. What went back there goes
+    /// back here, also where it was promoted meanwhile and the version before it is still here; what was promoted there is promoted
+    /// here, if it is tried here, more often than is known, and nobody told that it went back. Gives what is to be written; nothing
+    /// where that was known, or says nothing of what is here.
+    pub fn hear(&mut self, news: &RolloutNews, beside: &[RolloutNews], from: PublicKey, now_ms: u64) -> Option<Change> {
         self.see(now_ms);
         match news.word {
             RolloutWord::Back => self.hear_back(news, from),
+            RolloutWord::Promoted if is_known(self, news, beside) => None,
             RolloutWord::Promoted => self.hear_promoted(news.version, from),
         }
     }

@@ -67,11 +67,11 @@ fn stays_in_its_row(versions: &Versions) {
 fn a_version_that_went_back_on_another_node_goes_back_and_is_not_tried_again() {
     let mut versions = begun(NEW);
     let reason = Reason::Elsewhere { node: key(1) };
-    assert_eq!(versions.hear(&back(NEW, 9_000_000), key(1), 3_000), Some(Change::WentBack(reason)));
+    assert_eq!(versions.hear(&back(NEW, 9_000_000), &[], key(1), 3_000), Some(Change::WentBack(reason)));
     assert_eq!((versions.stable(), phase(&versions)), (STABLE, Phase::WentBack(reason)));
     assert!(!versions.may_answer(NEW));
     for told in [back(NEW, 1), promoted(NEW, u64::MAX)] {
-        assert_eq!(versions.hear(&told, key(2), 3_001), None, "it is known");
+        assert_eq!(versions.hear(&told, &[], key(2), 3_001), None, "it is known");
     }
     stays_in_its_row(&versions);
     let refused = versions.begin(quick(NEW), 4_000).expect_err("it went back").to_string();
@@ -85,21 +85,45 @@ fn a_version_that_went_back_on_another_node_goes_back_and_is_not_tried_again() {
 #[test]
 fn what_was_promoted_elsewhere_is_promoted_where_it_is_tried_and_nowhere_else() {
     let mut versions = begun(NEW);
-    assert_eq!(versions.hear(&promoted(OTHER, 1), key(1), 2_000), None);
-    assert_eq!(versions.hear(&promoted(NEW, 1), key(1), 2_000), Some(Change::Promoted));
+    assert_eq!(versions.hear(&promoted(OTHER, 1), &[], key(1), 2_000), None);
+    assert_eq!(versions.hear(&promoted(NEW, 1), &[], key(1), 2_000), Some(Change::Promoted));
     assert_eq!((versions.stable(), phase(&versions)), (NEW, Phase::PromotedElsewhere { node: key(1) }));
     assert!(versions.may_answer(STABLE), "its conversations go on");
-    assert_eq!(versions.hear(&promoted(NEW, 1), key(1), 2_001), None);
+    assert_eq!(versions.hear(&promoted(NEW, 1), &[], key(1), 2_001), None);
     stays_in_its_row(&versions);
     assert_eq!(versions.news("shop"), [promoted(NEW, 2_001)]);
 
     let mut other = Versions::new(STABLE);
-    assert_eq!(other.hear(&promoted(NEW, 1), key(1), 2_000), None, "it is not tried here");
+    assert_eq!(other.hear(&promoted(NEW, 1), &[], key(1), 2_000), None, "it is not tried here");
     assert_eq!(other.stable(), STABLE);
     let mut known = begun(OTHER);
     known.abort().expect("it is under way");
-    assert_eq!(known.hear(&back(NEW, 5), key(1), 3_000), Some(Change::Evidence));
+    assert_eq!(known.hear(&back(NEW, 5), &[], key(1), 3_000), Some(Change::Evidence));
     assert!(matches!(known.begin(quick(NEW), 4_000), Err(OrderError::WentBack { .. })));
+}
+
+/// An owner goes back to an earlier version by a rollout: that it was promoted once is known, and says nothing of this one.
+#[test]
+fn an_earlier_promotion_of_a_version_that_is_tried_again_is_not_taken_for_a_new_one() {
+    let mut one = replaced(NEW);
+    let mut other = one.clone();
+    for (versions, behind_ms) in [(&mut one, 0), (&mut other, 4_000)] {
+        versions.begin(quick(OTHER), 9_000 - behind_ms).expect("a plan");
+        versions.promote(9_500 - behind_ms).expect("it is under way");
+        versions.begin(quick(NEW), 9_600 - behind_ms).expect("it is tried again");
+    }
+    let hears = |hears: &mut Versions, by: &Versions| {
+        let told = by.news("shop");
+        let changes = told.iter().filter_map(|one| hears.hear(one, &told, key(1), 9_700)).collect::<Vec<Change>>();
+        (changes, hears.stable())
+    };
+    assert_eq!(hears(&mut one, &other), (Vec::new(), OTHER));
+    assert_eq!(hears(&mut other, &one), (Vec::new(), OTHER));
+    // Nor does one tell more that did not go on from there.
+    assert_eq!(hears(&mut one, &replaced(NEW)), (Vec::new(), OTHER));
+    one.promote(9_800).expect("it is under way");
+    assert_eq!(hears(&mut other, &one), (vec![Change::Promoted], NEW));
+    assert_eq!(hears(&mut other, &one), (Vec::new(), NEW));
 }
 
 /// Two nodes decided apart: going back wins.
@@ -112,7 +136,7 @@ fn a_promotion_is_undone_where_the_version_before_it_is_still_here() {
     let began = versions.route(&Call { conversation: Some(young), ..call("1", 2_500) });
     assert_eq!(began.version, NEW);
     let reason = Reason::Elsewhere { node: key(1) };
-    assert_eq!(versions.hear(&back(NEW, 1), key(1), 3_000), Some(Change::WentBack(reason)));
+    assert_eq!(versions.hear(&back(NEW, 1), &[], key(1), 3_000), Some(Change::WentBack(reason)));
     assert_eq!((versions.stable(), phase(&versions)), (STABLE, Phase::WentBack(reason)));
     stays_in_its_row(&versions);
     let young = Conversation { id: "young", began_ms: Some(began.began_ms) };
@@ -126,9 +150,9 @@ fn a_promotion_is_undone_where_the_version_before_it_is_still_here() {
     let mut late = begun(NEW);
     late.promote(2_000).expect("it is under way");
     let day_ms = Plan::of(NEW).drain_ms;
-    assert_eq!(late.hear(&back(NEW, 1), key(1), 3_000 + day_ms), Some(Change::Evidence));
+    assert_eq!(late.hear(&back(NEW, 1), &[], key(1), 3_000 + day_ms), Some(Change::Evidence));
     assert_eq!((late.stable(), late.may_answer(NEW), late.may_answer(STABLE)), (NEW, true, false));
-    assert_eq!(late.hear(&back(NEW, 1), key(1), 4_000 + day_ms), None);
+    assert_eq!(late.hear(&back(NEW, 1), &[], key(1), 4_000 + day_ms), None);
     stays_in_its_row(&late);
 }
 
@@ -145,7 +169,7 @@ fn the_newest_version_that_nobody_sent_back_is_stable_in_whatever_order_that_is_
     for order in [[NEW, OTHER], [OTHER, NEW]] {
         let mut versions = chain();
         for version in order {
-            assert!(versions.hear(&back(version, 1), key(1), 5_000).is_some());
+            assert!(versions.hear(&back(version, 1), &[], key(1), 5_000).is_some());
             stays_in_its_row(&versions);
         }
         assert_eq!(versions.stable(), STABLE, "{order:?}");
@@ -154,7 +178,7 @@ fn the_newest_version_that_nobody_sent_back_is_stable_in_whatever_order_that_is_
     // A version that is compared with one that went back is not tried any more, and may be again.
     let mut versions = chain();
     versions.begin(quick(NEWEST), 4_000).expect("a plan");
-    assert!(matches!(versions.hear(&back(OTHER, 1), key(1), 5_000), Some(Change::WentBack(_))));
+    assert!(matches!(versions.hear(&back(OTHER, 1), &[], key(1), 5_000), Some(Change::WentBack(_))));
     assert_eq!((versions.stable(), phase(&versions)), (NEW, Phase::Aborted));
     stays_in_its_row(&versions);
     versions.begin(quick(NEWEST), 6_000).expect("nothing is known against it");
@@ -182,15 +206,15 @@ fn what_would_be_forgotten_at_once_is_not_remembered() {
     let mut versions = Versions::new(STABLE);
     let most = REVERSALS_MAX as u64;
     for number in 0..most {
-        assert!(versions.hear(&back(version(number), 1_000 + number), key(1), 10_000).is_some());
+        assert!(versions.hear(&back(version(number), 1_000 + number), &[], key(1), 10_000).is_some());
     }
-    assert_eq!(versions.hear(&back(version(most), 1_000), key(1), 10_000), None);
-    assert_eq!(versions.hear(&back(version(most), 1_001), key(1), 10_000), Some(Change::Evidence));
-    assert_eq!(versions.hear(&back(version(0), 1_000), key(1), 10_000), None, "it was forgotten for that");
+    assert_eq!(versions.hear(&back(version(most), 1_000), &[], key(1), 10_000), None);
+    assert_eq!(versions.hear(&back(version(most), 1_001), &[], key(1), 10_000), Some(Change::Evidence));
+    assert_eq!(versions.hear(&back(version(0), 1_000), &[], key(1), 10_000), None, "it was forgotten for that");
     assert_eq!(versions.reversals().len(), REVERSALS_MAX);
     // What is tried here goes back all the same.
     versions.begin(quick(NEW), 11_000).expect("a plan");
-    assert!(matches!(versions.hear(&back(NEW, 1), key(1), 12_000), Some(Change::WentBack(_))));
+    assert!(matches!(versions.hear(&back(NEW, 1), &[], key(1), 12_000), Some(Change::WentBack(_))));
     assert!(versions.reversals().contains_key(&NEW));
 }
 
@@ -275,8 +299,8 @@ impl Mesh {
     fn hear(&mut self, at: usize, from: usize, news: &[RolloutNews]) {
         let (versions, now_ms) = &mut self.nodes[at];
         for one in news {
-            let _ = versions.hear(one, key(from as u8 + 1), *now_ms);
-            assert_eq!(versions.hear(one, key(from as u8 + 1), *now_ms), None, "twice is as good as once");
+            let _ = versions.hear(one, news, key(from as u8 + 1), *now_ms);
+            assert_eq!(versions.hear(one, news, key(from as u8 + 1), *now_ms), None, "twice is as good as once");
         }
     }
 
