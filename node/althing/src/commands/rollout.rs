@@ -80,7 +80,8 @@ fn shown(status: &RolloutStatus) -> String {
     if status.state == RolloutState::Running {
         let steps: Vec<String> = status.steps.iter().map(u8::to_string).collect();
         told += &format!(
-            "\nsteps: {} % of the {}; {} calls of the new version ended at this one, which needs {} at least\n",
+            "\nsteps: {} % of the {}; {} calls of the new version ended at this one and could be judged, of {} at \
+             least that it needs\n",
             steps.join(", "),
             status.by.words(),
             status.calls,

@@ -445,7 +445,8 @@ pub(super) fn counted(course: TurnCourse, first: Option<Duration>) -> Option<Out
         TurnCourse::Open => return None,
     };
     let first_token_ms = first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX));
-    Some(Outcome { is_error, is_refused, first_token_ms, breach, differs: false })
+    let is_unjudged = course == TurnCourse::Unjudged;
+    Some(Outcome { is_error, is_refused, is_unjudged, first_token_ms, breach, differs: false })
 }
 
 impl Versions for Rollouts {

@@ -15,6 +15,18 @@ async fn what_a_gate_could_not_judge_sends_no_version_back_at_once_and_is_told_a
     }
     assert!(of_new > 1 && traffic.phase() == Phase::Running, "{of_new}: {:?}", traffic.phase());
 
+    // However many there are, they let no version go on that nobody judged.
+    for number in 40..2_000 {
+        let id = format!("c-{number}");
+        let version = traffic.version(&id, &id, false).await.expect("the calls are divided");
+        traffic.end(&version, (&id, &id), TurnCourse::Unjudged).await;
+    }
+    let rollout = traffic.rollouts.named("shop").expect("it is known").versions().rollout().cloned();
+    let rollout = rollout.expect("one was begun");
+    assert_eq!((rollout.phase(), rollout.stage(), rollout.calls_of_stage()), (Phase::Running, 0, 0));
+    traffic.until_over(TurnCourse::Good).await;
+    assert_eq!(traffic.phase(), Phase::Promoted { by_owner: false }, "the gate judges again");
+
     // The answers of one version alone are such that its gate cannot judge them.
     let traffic = Traffic::begin().await;
     let of_new = traffic.until_over(TurnCourse::Unjudged).await;

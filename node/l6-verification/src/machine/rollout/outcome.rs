@@ -111,6 +111,8 @@ pub struct Outcome {
     pub is_error: bool,
     /// Whether a gate refused its output or could not judge it, or something failed in silence.
     pub is_refused: bool,
+    /// Whether no gate could say whether that is a fault of the version: its contract was not applied.
+    pub is_unjudged: bool,
     /// How long its first token took, milliseconds; none if there was none, or it is not known.
     pub first_token_ms: Option<u64>,
     /// If something happened that is counted one by one.

@@ -132,7 +132,7 @@ pub enum Change {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub(super) struct Counts {
-    /// Calls of the new version that this stage gave out and that ended.
+    /// Calls of the new version that this stage gave out and that ended, but for those that a gate could not judge.
     #[n(0)]
     pub of_stage: u64,
     /// Its calls that were shown to nobody, and the others, with those that failed.
@@ -239,7 +239,7 @@ impl Rollout {
         &self.trial
     }
 
-    /// Calls of the new version that ended at this stage; fewer than the plan's `calls_min` hold it there.
+    /// Calls of the new version that ended at this stage, and were judged where its contract has gates; fewer than the plan's `calls_min` hold it there.
     #[must_use]
     pub fn calls_of_stage(&self) -> u64 {
         self.counts.of_stage
@@ -403,7 +403,9 @@ impl Rollout {
         if ticket.side == Side::Stable {
             return;
         }
-        counts.of_stage = counts.of_stage.saturating_add(u64::from(ticket.stage == self.stage));
+        // What its gate cannot judge is as bad of both versions: no number of such calls lets it go on.
+        let lets_go_on = ticket.stage == self.stage && !outcome.is_unjudged;
+        counts.of_stage = counts.of_stage.saturating_add(u64::from(lets_go_on));
         if ticket.is_case {
             return;
         }
