@@ -198,13 +198,14 @@ pub fn essence(media: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use a2a::{Artifact, Message, Role};
     use serde_json::json;
 
     use super::*;
 
-    fn artifact(id: &str, parts: Vec<Part>, append: bool) -> Made {
+    /// An artifact, or what is appended to one.
+    pub fn artifact(id: &str, parts: Vec<Part>, append: bool) -> Made {
         let artifact = Artifact {
             artifact_id: id.to_owned(),
             name: None,
@@ -216,7 +217,8 @@ mod tests {
         Made::Artifact { artifact, append, last: false }
     }
 
-    fn text(id: &str, text: &str, append: bool) -> Made {
+    /// The same, of one text.
+    pub fn text(id: &str, text: &str, append: bool) -> Made {
         artifact(id, vec![Part::text(text)], append)
     }
 

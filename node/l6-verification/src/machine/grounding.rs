@@ -118,6 +118,7 @@ fn refusal(place: &str, what: &str) -> Word {
 mod tests {
     use a2a::{Message, Role, TaskState};
 
+    use super::super::answer::tests::{artifact, text};
     use super::super::gates::{Verdict, verdict};
     use super::*;
 
@@ -125,22 +126,6 @@ mod tests {
     const BEGUN_MS: u64 = 1_000;
     const KEPT: &str = "0123456789ab";
     const NEW: &str = "ffffffffffff";
-
-    fn artifact(id: &str, parts: Vec<Part>, append: bool) -> Made {
-        let artifact = Artifact {
-            artifact_id: id.to_owned(),
-            name: None,
-            description: None,
-            parts,
-            metadata: None,
-            extensions: None,
-        };
-        Made::Artifact { artifact, append, last: false }
-    }
-
-    fn text(id: &str, text: &str, append: bool) -> Made {
-        artifact(id, vec![Part::text(text)], append)
-    }
 
     fn passage(id: &str, kept_ms: u64) -> (String, Recalled) {
         let passage = Recalled {

@@ -1,8 +1,9 @@
-use a2a::{Artifact, Message, Part, Role, TaskState};
+use a2a::{Message, Part, Role, TaskState};
 use althing_execution::agent::Made;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::answer::tests::artifact as artifact_of;
 use super::super::gates::{Verdict, verdict};
 use super::*;
 
@@ -20,15 +21,7 @@ fn order() -> AnswerSchema {
 }
 
 fn artifact(parts: Vec<Part>, append: bool) -> Made {
-    let artifact = Artifact {
-        artifact_id: "answer".to_owned(),
-        name: None,
-        description: None,
-        parts,
-        metadata: None,
-        extensions: None,
-    };
-    Made::Artifact { artifact, append, last: false }
+    artifact_of("answer", parts, append)
 }
 
 fn text(text: &str) -> Made {
