@@ -27,6 +27,9 @@ use crate::tokens::Tokens;
 const KEPT_BYTES_MAX: u64 = 128;
 /// What to do about a port that the gateway chose.
 const FIXED: &str = "`gateway.listen` in althing.toml, or `--gateway`, sets another one";
+/// What to do where the gateway cannot listen.
+const ANOTHER: &str =
+    "choose another address, or port 0 for a free one: `gateway.listen` in althing.toml, or `--gateway`, sets it";
 
 /// Limits of the listener for introductions.
 const LIMITS: althing_gateway::Limits = althing_gateway::Limits {
@@ -187,7 +190,8 @@ async fn bind_gateway(
 ) -> Result<(TcpListener, SocketAddr), Failure> {
     let wanted: SocketAddr =
         listen.parse().map_err(|_| Failure::usage(format!("{listen:?} is not an address and a port")))?;
-    let failed = |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}"));
+    let failed =
+        |error: std::io::Error| Failure::failed(format!("the gateway cannot listen on {listen}: {error}; {ANOTHER}"));
     let bound = |listener: TcpListener| listener.local_addr().map(|address| (listener, address)).map_err(failed);
     if let Some(port) = kept.as_ref().and_then(PortMemory::read)
         && let Ok(listener) = TcpListener::bind((wanted.ip(), port)).await
@@ -264,7 +268,8 @@ mod tests {
         let (second, notes) = started(false).await.expect("the same");
         assert_eq!(second, first);
         assert!(notes[0].contains("as at the last start"), "{notes:?}");
-        assert!(started(true).await.is_err(), "a port that was set is that one");
+        let refused = started(true).await.expect_err("a port that was set is that one").message;
+        assert!(refused.contains(&listen) && refused.ends_with(&format!("; {ANOTHER}")), "{refused}");
         let held = TcpListener::bind(first).await.expect("it is free");
         let (third, _) = started(false).await.expect("another free one");
         assert_ne!(third, first);

@@ -47,6 +47,9 @@ fn agents(step: &AgentStep) -> String {
         AgentStep::AddAgain(agent) => format!(
             "; `althing agent remove {agent}` and `althing agent add FILE` start it again, on all nodes of its owner"
         ),
+        AgentStep::StartAgain(agent) => format!(
+            "; fix that, then `althing agent remove {agent}` and `althing agent add FILE` start it again: nothing else does"
+        ),
         AgentStep::AcceptTool(agent) => format!(
             "; `althing adopt --accept {agent}` shows what changed, asks, and binds the tool's current definition"
         ),
@@ -244,7 +247,7 @@ mod tests {
     #[test]
     fn a_sentence_is_followed_by_the_command_of_its_next_step() {
         let name = || "echo".to_owned();
-        let table: [(&str, Remedy, &str); 17] = [
+        let table: [(&str, Remedy, &str); 18] = [
             (
                 "this node has no agent \"echo\"",
                 AgentStep::List.into(),
@@ -282,6 +285,11 @@ mod tests {
                 AgentStep::AddAgain(name()).into(),
                 "it was stopped by its owner; `althing agent remove echo` and `althing agent add FILE` start it again, on \
                  all nodes of its owner",
+            ),
+            (
+                "",
+                AgentStep::StartAgain(name()).into(),
+                "fix that, then `althing agent remove echo` and `althing agent add FILE` start it again: nothing else does",
             ),
             (
                 "there is no task \"01a2\" on this node",

@@ -151,9 +151,12 @@ pub struct CaseRun {
     pub reasons: Vec<String>,
     /// The name of the agent that the message is for, where that was found.
     pub agent: Option<String>,
-    /// The tools that were called, as `server/tool`, in their order; nothing where the agent runs on another node, since they are not
-    /// seen there.
+    /// The tools that the agent asked for, as `server/tool`, in their order, also those of `denied`; nothing where the agent runs on
+    /// another node, since they are not seen there.
     pub tools: Vec<String>,
+    /// Those of them that a live test denied, in their order: they were not called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
     /// How long it took, milliseconds.
     pub duration_ms: u64,
     /// How long until the first words of the answer, milliseconds, in a live test.
@@ -230,6 +233,7 @@ mod tests {
             reasons: vec!["why".to_owned()],
             agent: None,
             tools: vec!["a/x".to_owned()],
+            denied: vec!["a/x".to_owned()],
             duration_ms: 5,
             first_token_ms: None,
             tokens: Some(7),
@@ -262,7 +266,8 @@ mod tests {
                 r#"{"report":{"agent":"clerk","version":"1.0.0","scorer":"includes","verdict":"undecided","k":1,"#,
                 r#""passHat":{"estimate":0.5,"interval":[0.25,0.75]},"passAt":{"estimate":null,"interval":null},"#,
                 r#""floor":null,"elsewhere":false,"cases":[{"id":"1","verdict":"fail","passed":0,"decided":1,"runs":[{"verdict":"fail","#,
-                r#""reasons":["why"],"agent":null,"tools":["a/x"],"durationMs":5,"firstTokenMs":null,"tokens":7,"#,
+                r#""reasons":["why"],"agent":null,"tools":["a/x"],"denied":["a/x"],"durationMs":5,"firstTokenMs":null,"#,
+                r#""tokens":7,"#,
                 r#""tokensPerSecond":1.5,"cost":9,"judges":[{"judge":"agents/j","passed":true}]}]}],"#,
                 r#""judges":[{"judge":"agents/j","agreed":1,"asked":2,"interval":null}]},"table":"t"}"#,
             ),

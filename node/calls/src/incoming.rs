@@ -4,7 +4,7 @@ use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Pa
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use althing_execution::TurnRights;
 use althing_protocol::Label;
-use althing_session::is_handoff;
+use althing_session::{is_handoff, is_left_turn};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tracing::{Instrument as _, Span};
@@ -82,7 +82,9 @@ async fn walk(
     };
     match traced::ended(&span, handled.await, is_message) {
         Ok(Reply::One(body)) => Answer::Response(body),
-        Ok(Reply::Events(events)) => Answer::Events(events.map(|event| event.map_err(|error| body(&error))).boxed()),
+        Ok(Reply::Events(events)) => {
+            Answer::Events(events.map(|event| event.map_err(|error| body(&broken_off(error)))).boxed())
+        }
         Err(error) => {
             tracing::debug!(code = error.code(), reason = error.reason(), "operation refused");
             Answer::Error(body(&error))
@@ -95,6 +97,28 @@ fn is_labelled(params: &Params) -> bool {
     matches!(params, Params::Send(request) if is_handoff(&request.message))
 }
 
+/// Why events end, as another node is told it: of a turn that goes on when this node is up again, as where this node is lost, so that
+/// the other one attaches to the task then.
+fn broken_off(error: OperationError) -> OperationError {
+    if is_left_turn(&error) { OperationError::agent_unreachable(error.message) } else { error }
+}
+
 fn body(error: &OperationError) -> Vec<u8> {
     error.to_json().to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_call::Refusal;
+    use althing_session::left_turn;
+
+    use super::*;
+
+    #[test]
+    fn another_node_attaches_again_to_a_task_that_goes_on_when_this_node_is_back_and_to_no_other() {
+        let told = broken_off(left_turn());
+        assert_eq!((told.refusal, told.message), (Refusal::AgentUnreachable, left_turn().message));
+        let busy = OperationError::busy("its models are busy");
+        assert_eq!(broken_off(busy.clone()), busy);
+    }
 }

@@ -49,8 +49,17 @@ impl VersionChoice<'_> {
         lease: Option<&Lease>,
     ) -> Result<Option<HostedAgent>, OperationError> {
         let Some(versions) = self.versions.filter(|versions| versions.divides(stable.id())) else { return Ok(None) };
-        // What was taken before is answered by its task.
-        if is_handoff(message) || self.tasks.has_begun(stable, scope, &message.message_id) {
+        if is_handoff(message) {
+            return Ok(None);
+        }
+        if stable.is_told_again {
+            // It is answered by the turn that works on it. Once that is over there is another turn, in the version of the conversation.
+            if let Some((version, context)) = self.tasks.at_work(stable, scope, message) {
+                message.context_id = Some(context);
+                return Ok(self.beside(versions, stable, &version));
+            }
+        } else if self.tasks.has_begun(stable, scope, &message.message_id) {
+            // What was taken before is answered by its task.
             return Ok(None);
         }
         if let Some(task) = &message.task_id {
@@ -69,6 +78,12 @@ impl VersionChoice<'_> {
         let Some(version) = version else { return Ok(None) };
         let version = self.here(versions, stable.id(), &version)?;
         Ok(version.filter(|version| version.agent != stable.agent))
+    }
+
+    /// That version, if it is another one than the stable one, and may answer.
+    fn beside(&self, versions: &Arc<dyn Versions>, stable: &HostedAgent, version: &str) -> Option<HostedAgent> {
+        let hosted = self.agents.version(stable.id(), version)?;
+        (hosted.agent != stable.agent && versions.may_answer(&hosted.agent)).then_some(hosted)
     }
 
     /// Refuses a message to a task whose version is still being started: another one would go on with its work. Once all run, or are
@@ -105,7 +120,7 @@ impl VersionChoice<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use a2a::{Message, Part, Role};
     use althing_call::{CallMetadata, Consent, Refusal, Reply};
@@ -117,7 +132,7 @@ mod tests {
         ANSWERS, HANDOFFS_IN, HANDOFFS_OUT, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS, Signer,
         TASK_SUMMARIES, TASKS,
     };
-    use althing_store::{Family, MemoryStore};
+    use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
     use futures::future::BoxFuture;
     use serde_json::{Value, json};
 
@@ -180,11 +195,15 @@ mod tests {
     }
 
     async fn tasks() -> TaskService {
+        tasks_on(Arc::new(MemoryStore::new(&FAMILIES))).await
+    }
+
+    async fn tasks_on(store: Arc<dyn Store>) -> TaskService {
         let host = Arc::new(Host::new(Builtins::new(), ProcessConfig::default()));
         let signer = Signer { key: SecretKey::from_seed(&[1; 32]), network: "testnet".into() };
         let (clock, entropy) = (WallClock::new(|| 1_700_000_000_000), Entropy::new(|bytes| bytes.fill(7)));
         let own = Scope::of(CallerId::Publisher(owner()));
-        let opened = TaskService::open(Arc::new(MemoryStore::new(&FAMILIES)), host, own, signer, clock, entropy);
+        let opened = TaskService::open(store, host, own, signer, clock, entropy);
         opened.await.expect("an empty store")
     }
 
@@ -196,6 +215,77 @@ mod tests {
         let Ok(Reply::One(body)) = sent else { panic!("it does not stream, and is not refused") };
         let sent: Value = serde_json::from_slice(&body).expect("JSON");
         sent["task"]["id"].as_str().expect("a task").to_owned()
+    }
+
+    /// A disk that takes so many writes; the one after them does not end.
+    struct SlowDisk {
+        inner: MemoryStore,
+        left: AtomicUsize,
+    }
+
+    impl Store for SlowDisk {
+        fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
+            self.inner.read(family, key)
+        }
+
+        fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
+            self.inner.scan(family, range)
+        }
+
+        fn snapshot(&self) -> Box<dyn Snapshot> {
+            self.inner.snapshot()
+        }
+
+        fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
+            let left = self.left.load(Ordering::Relaxed);
+            self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+            if left == 0 { Box::pin(std::future::pending()) } else { self.inner.write(batch, durability) }
+        }
+    }
+
+    /// The version that answers a message which was sent before.
+    async fn chosen_again(tasks: &TaskService, is_told_again: bool, message: &Message) -> Option<String> {
+        let (agents, scope) = (AgentVersions::default(), Scope::of(CallerId::Publisher(owner())));
+        let versions: Arc<dyn Versions> = Arc::new(AllNew { starts: AtomicBool::new(false) });
+        let stable = HostedAgent { is_told_again, ..hosted("1.0.0") };
+        [stable.clone(), hosted("1.5.0"), hosted(NEW)].into_iter().for_each(|version| agents.add(version));
+        let choice = VersionChoice { tasks, agents: &agents, versions: Some(&versions) };
+        let chosen = choice.for_message(&stable, scope, &mut message.clone(), None).await;
+        chosen.expect("none is being started").map(|version| version.agent.version.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_message_that_an_agent_is_told_again_has_its_conversations_version_and_else_its_task_answers_it() {
+        let (tasks, message) = (tasks().await, said(None));
+        let request = serde_json::from_value(json!({ "message": message })).expect("a request");
+        let (scope, consent) = (Scope::of(CallerId::Publisher(owner())), Some(Consent { to: "a mug".to_owned() }));
+        let sent = tasks.send(&hosted(NEW), scope, request, &CallMetadata::default(), consent).await;
+        assert!(sent.is_ok_and(|reply| matches!(reply, Reply::One(_))), "no turn works on it");
+        assert_eq!(chosen_again(&tasks, false, &message).await, None);
+        assert_eq!(chosen_again(&tasks, true, &message).await.as_deref(), Some(NEW));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_comes_again_while_it_is_worked_on_has_the_version_that_works_on_it() {
+        let disk = Arc::new(SlowDisk { inner: MemoryStore::new(&FAMILIES), left: AtomicUsize::new(usize::MAX) });
+        let (tasks, message) = (tasks_on(disk.clone()).await, said(None));
+        // The task is written, and what its turn left of it is not.
+        disk.left.store(1, Ordering::Relaxed);
+        let request = serde_json::from_value(json!({ "message": message })).expect("a request");
+        let (service, scope) = (tasks.clone(), Scope::of(CallerId::Publisher(owner())));
+        let sending = tokio::spawn(async move {
+            service.send(&hosted("1.5.0"), scope, request, &CallMetadata::default(), None).await.map(drop)
+        });
+        while tasks.count() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(chosen_again(&tasks, true, &message).await.as_deref(), Some("1.5.0"));
+        assert_eq!(chosen_again(&tasks, false, &message).await, None);
+        // Another message that has its id is none that is worked on.
+        let other =
+            Message { message_id: message.message_id.clone(), ..Message::new(Role::User, vec![Part::text("a jug")]) };
+        assert_eq!(chosen_again(&tasks, true, &other).await.as_deref(), Some(NEW));
+        sending.abort();
     }
 
     #[tokio::test]

@@ -46,6 +46,8 @@ pub enum AgentStep {
     RebindTool(String),
     /// Remove the agent of that name, which its owner stopped, and add its file again, which ends that.
     AddAgain(String),
+    /// Mend what suspended the control loop of that name, remove it, and add its file again: nothing else starts it again.
+    StartAgain(String),
     /// Look at what changed where the adopted agent of that name is, and accept the present definitions of its tools.
     AcceptTool(String),
     /// Look again at what the adopted agent of that name is now.

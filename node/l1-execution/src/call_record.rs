@@ -10,11 +10,14 @@ use crate::context;
 use crate::run_notes::CallFacts;
 use crate::tool_error::ToolError;
 
+/// What stands for the name of a tool that is none: whoever calls it chose that name, and could say anything with it.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 /// The record of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
-    /// `server/tool`.
+    /// `server/tool`; `unknown` once the call is over where there is no tool of that name.
     pub tool: String,
     /// Hash of its definition.
     pub definition: String,
@@ -68,6 +71,14 @@ impl CallRecord {
                 otel.status_description = tracing::field::Empty,
             )
         })
+    }
+
+    /// Keeps its name, once it is over, where that is one of a tool: it `is_there`, or it gave a result, also
+    /// where its journal answered before a server was asked.
+    pub(crate) fn keep_name(&mut self, is_there: bool) {
+        if !is_there && self.result.is_none() {
+            UNKNOWN.clone_into(&mut self.tool);
+        }
     }
 
     /// What is noted of it, for the record of its turn: with the agent and the task, where another agent was called.

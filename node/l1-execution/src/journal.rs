@@ -18,6 +18,7 @@ use crate::call_kind::CallKind;
 use crate::lease::Lease;
 use crate::ruling::{Ask, Denied, GateVerdict, Permit, TurnRest};
 
+pub use crate::own_tools::is_own_read;
 pub use althing_td::Effect;
 
 /// One step of a turn, before it is made.

@@ -222,6 +222,11 @@ impl Known {
         pinned.or_else(|| self.fit.get(name)).map(Definition::hash)
     }
 
+    /// Whether the name is that of a tool that is bound, or that a server lists: whoever calls it did not make it up.
+    pub fn has(&self, name: &str) -> bool {
+        self.fit.contains_key(name) || self.pins.as_ref().is_some_and(|pins| pins.contains_key(name))
+    }
+
     /// What the listed definition says of the tool's results, if it says anything.
     pub fn output_schema(&self, name: &str) -> Option<serde_json::Value> {
         self.fit.get(name)?.rest.get("outputSchema").cloned()

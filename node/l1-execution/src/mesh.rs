@@ -127,6 +127,7 @@ mod tests {
 
     use super::*;
     use crate::agents::{AgentReply, Question};
+    use crate::journal::is_own_read;
     use crate::ports::Ports;
     use crate::tools::{ContractGate, ToolError, Tools};
 
@@ -157,6 +158,14 @@ mod tests {
         let server = MeshServer::of(&contract, Some(&calls)).map(|server| (SERVER.to_owned(), Arc::new(server) as _));
         let agent = Ports::none().agent_ref("helper", "1.0.0").expect("a name");
         Tools::new(agent, server.into_iter().collect::<BTreeMap<_, _>>(), Arc::new(ContractGate::of(&contract)))
+    }
+
+    #[test]
+    fn all_of_its_tools_only_look() {
+        for tool in definitions() {
+            assert!(is_own_read(&format!("{SERVER}/{}", tool.name)), "{}", tool.name);
+        }
+        assert_eq!(definitions().len(), 2);
     }
 
     #[tokio::test]

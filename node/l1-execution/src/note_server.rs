@@ -31,8 +31,6 @@ const HANDOFF: &str = "handoff";
 const CHECKPOINT: &str = "checkpoint";
 /// What reading them for a model is called before its gate.
 pub(crate) const READ: &str = "session/notes";
-/// The tool that saves how far a turn came, with its server.
-pub(crate) const SAVE: &str = "session/checkpoint";
 /// All words of kinds.
 const KINDS: [&str; 5] = ["done", "remaining", "decision", "assumption", "pitfall"];
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a::Artifact;
 use althing_protocol::{AgentRef, Contract};
 use althing_td::Effect;
 
@@ -26,6 +27,8 @@ pub struct GatedTurn<'a> {
     pub task: &'a str,
     /// The number of the turn in its task, from 1.
     pub number: usize,
+    /// The artifacts that the task had when the turn began, as callers see them.
+    pub artifacts: &'a [Artifact],
     /// Whether the runtime is the node's own, which adds data about its work to the answer.
     pub notes: bool,
     /// Whether the agent itself words its failures.

@@ -2,17 +2,35 @@
 //! made in a turn of it.
 
 use a2a::{Message, PartContent};
+use althing_protocol::contract::{Contract, Delivery};
 use serde_json::Value;
 
 use crate::agent::{AgentError, Made, Output, Parameters, Turn};
 use crate::context::CALL_CONTEXT;
-use crate::host::Host;
+use crate::host::{Host, RunningAgent};
 use crate::journal::TurnRights;
 use crate::output_gates::{ANSWER_REFUSED, GatedTurn};
 use crate::running::AgentKey;
 
 /// The data that a node's own runtimes add to an answer.
 const NOTES: [&str; 2] = ["usage", "tools"];
+
+impl RunningAgent {
+    /// Whether what it says has to pass a gate before anybody sees it.
+    pub(crate) fn is_judged(&self) -> bool {
+        let Contract { verify, memory, .. } = &self.contract;
+        verify.judges_answers(self.is_model()) || memory.as_ref().is_some_and(|memory| memory.require_grounding)
+    }
+}
+
+impl Host {
+    /// Whether answers of a running agent may be seen before they have passed the gates of its contract.
+    #[must_use]
+    pub fn shows_early<'a>(&self, agent: impl Into<AgentKey<'a>>) -> bool {
+        let is_early = |agent: &RunningAgent| agent.contract.verify.deliver == Delivery::Early;
+        self.find(agent.into()).is_some_and(|agent| agent.is_judged() && is_early(&agent))
+    }
+}
 
 /// What may be shown of outputs that another agent made in the place of this one, to which the work of a turn was handed over:
 /// what the gates of this one's contract let pass; all of it where it runs and has none.

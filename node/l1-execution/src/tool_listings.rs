@@ -11,6 +11,7 @@ use crate::decisions::Decisions;
 use crate::definition::Definition;
 use crate::fault::Fault;
 use crate::known::Known;
+use crate::own_tools::is_own_tool;
 use crate::patience;
 use crate::relayed::Relayed;
 use crate::tool_call::Permission;
@@ -41,6 +42,11 @@ impl ToolListings {
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().expect("no holder of the tools panics")
+    }
+
+    /// Whether there is a tool of that name: one that the agent is bound to, that its servers list, or that nodes have.
+    pub fn has(&self, tool: &str) -> bool {
+        is_own_tool(tool) || self.known().has(tool)
     }
 
     /// Lists all servers at once, so that one that hangs does not delay the others, and forgets the tools of those that do not answer.

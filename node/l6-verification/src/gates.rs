@@ -7,6 +7,7 @@ mod known;
 mod shown;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ struct ContractGate {
     input: Option<SchemaRead>,
     output: Option<SchemaRead>,
     grounding: Option<GroundingGate>,
+    /// The ids of the artifacts of earlier turns.
+    earlier: BTreeSet<String>,
     tools: Arc<Tools>,
     /// What failed in silence.
     findings: Findings,
@@ -110,6 +113,7 @@ impl ContractGate {
             is_strict: verify.schema.output.is_some() || verify.of_answers().next().is_some() || grounding.is_some(),
             verify,
             grounding,
+            earlier: turn.artifacts.iter().map(|artifact| artifact.artifact_id.clone()).collect(),
             tools: turn.tools.clone(),
             findings: Findings::of(turn, known),
             notes: turn.notes,
@@ -248,9 +252,11 @@ impl ContractGate {
             Some(grounding) if is_judged(&answer) => grounding.judge(&answer).await,
             _ => Grounds::default(),
         };
-        let verdict = match early_bytes > EARLY_BYTES_MAX {
-            true => self.heard(&[too_long()]),
-            false => self.verdict(&answer, grounded).await,
+        let joined = answer.continued.iter().find(|id| is_judged(&answer) && self.earlier.contains(*id));
+        let verdict = match joined {
+            _ if early_bytes > EARLY_BYTES_MAX => self.heard(&[too_long()]),
+            Some(id) => self.heard(&[joins(id)]),
+            None => self.verdict(&answer, grounded).await,
         };
         if is_judged(&answer) {
             event::tell(&verdict, self.observability);
@@ -293,6 +299,12 @@ impl ContractGate {
 /// It is the answer that is too long to be judged, and no gate that fails.
 fn too_long() -> Opinion {
     Opinion::of_rule("deliver", Some(Word::refusal(format!("more than {EARLY_BYTES_MAX} bytes were shown before"))))
+}
+
+/// Callers see one artifact, of which the earlier part was judged by itself, and this one would be. Its id is one that they know.
+fn joins(id: &str) -> Opinion {
+    let reason = format!("it adds to the artifact {id:.80} of an earlier turn: send the whole artifact again");
+    Opinion::of_rule("deliver", Some(Word::refusal(reason)))
 }
 
 /// A gate that could not judge.

@@ -1,12 +1,15 @@
 //! The journal of a turn in a test. By default it is a tape, and nothing outside is asked. A live one asks models, and tools that
-//! change nothing; of others only those of the servers that are named as test servers.
+//! change nothing, with what the node itself tells an agent of its memory and of other agents; of others only those of the servers
+//! that are named as test servers.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use althing_execution::journal::{Effect, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome};
+use althing_execution::journal::{
+    Effect, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome, is_own_read,
+};
 use althing_execution::tools::{CallKind, Denied, GateVerdict};
 use althing_protocol::digest;
 use althing_store::{Batch, Durability, Store};
@@ -38,6 +41,8 @@ pub struct TrialNotes {
     pub cost: ModelCost,
     /// Calls that it was denied, as they may change something, or as nobody is asked about them.
     pub denied: u64,
+    /// The tools of these, as `server/tool`, in their order.
+    pub denied_tools: Vec<String>,
     /// Why the first of these was.
     pub denial: Option<String>,
 }
@@ -100,10 +105,12 @@ impl Journal for Trial {
                     Ok(next)
                 }
                 Source::Now(run) => {
+                    let tool = (step.kind == CallKind::Tool).then_some(step.name);
                     let next = run.permit(step).await?;
                     if let NextStep::Denied(denied) = &next {
                         let mut notes = self.noted();
                         notes.denied = notes.denied.saturating_add(1);
+                        notes.denied_tools.extend(tool.map(str::to_owned));
                         notes.denial.get_or_insert_with(|| denied.reason.clone());
                     }
                     Ok(next)
@@ -168,7 +175,9 @@ struct DryRun {
 impl DryRun {
     async fn permit(&self, mut step: Step<'_>) -> Result<NextStep, JournalError> {
         let server = step.name.split_once('/').map_or("", |(server, _)| server);
-        let has_effect = step.kind == CallKind::Tool && step.effect != Effect::None;
+        // By its effect too: a server of somebody else that has the name of one of the node says nothing about what it does.
+        let is_read = step.effect == Effect::Repeatable && is_own_read(step.name);
+        let has_effect = step.kind == CallKind::Tool && step.effect != Effect::None && !is_read;
         if has_effect && !self.servers.contains(server) {
             let name = step.name;
             let reason =
@@ -250,7 +259,42 @@ mod tests {
             assert!(trial.asks_nobody());
             let names = trial.notes().tools;
             assert_eq!((names.len(), names[0].as_str(), names[1].as_str()), (9, "mail/read", "mail/send"));
+            let denied = trial.notes().denied_tools;
+            assert_eq!(denied, ["mail/send", "mail/send", "mail/send", "desk/book", "mail/read"]);
             assert!(!trial.is_tape() && trial.playback().is_none() && trial.ahead().await == usize::MAX);
+        });
+    }
+
+    #[test]
+    fn a_live_turn_reads_its_memory_and_looks_for_agents_and_writes_and_calls_nothing() {
+        futures::executor::block_on(async {
+            let (trial, arguments) = (live(&[]), json!({}));
+            let ask = async |name: &str, effect: Effect| {
+                trial.step(step(name, effect, &arguments, None)).await.expect("it is answered")
+            };
+            for read in ["memory/get", "memory/keys", "memory/recall", "mesh/find_agents", "mesh/describe_agent"] {
+                assert!(matches!(ask(read, Effect::Repeatable).await, NextStep::Go(..)), "{read}");
+                let other = ask(read, Effect::Final).await;
+                assert!(matches!(other, NextStep::Denied(_)), "another server's {read}, which may change something");
+            }
+            assert_eq!(trial.notes().denied, 5);
+            for (name, effect) in [
+                ("memory/put", Effect::Repeatable),
+                ("memory/put", Effect::Final),
+                ("memory/delete", Effect::Final),
+                ("memory/remember", Effect::Final),
+                ("memory/forget", Effect::Final),
+                ("session/note", Effect::Repeatable),
+                ("session/handoff", Effect::Repeatable),
+                ("agents/clerk", Effect::Repeatable),
+                ("groups/shop", Effect::Keyed),
+                ("shop/get", Effect::Repeatable),
+            ] {
+                assert!(matches!(ask(name, effect).await, NextStep::Denied(_)), "{name}");
+            }
+            let no = GateVerdict::Deny(Denied { reason: "by a policy".to_owned() });
+            let read = step("memory/get", Effect::Repeatable, &arguments, Some(no));
+            assert!(matches!(trial.step(read).await, Ok(NextStep::Denied(_))), "its gate decides as ever");
         });
     }
 

@@ -1,5 +1,7 @@
 //! What callers see of turns whose contracts have gates.
 
+#[path = "gates/continued.rs"]
+mod continued;
 #[path = "gates/grounding.rs"]
 mod grounding;
 #[path = "gates/malformed.rs"]

@@ -111,7 +111,7 @@ impl Governance {
         self.policies().load(draft, since_ms);
         self.inner.revision.advance();
         let mut status = self.policy();
-        status.findings.extend(labels_began.then(|| self.policies().label_start()));
+        status.findings.extend(labels_began.then(|| self.policies().label_start()).flatten());
         Ok(status)
     }
 

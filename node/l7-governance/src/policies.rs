@@ -295,16 +295,20 @@ impl Policies {
         self.toolset().names(kind)
     }
 
-    /// What is said once where labels begin to decide, since there is a set.
-    pub(crate) fn label_start(&self) -> Finding {
+    /// What is said once where labels begin to decide, since there is a set; nothing where each tool is cleared for more than public
+    /// data.
+    pub(crate) fn label_start(&self) -> Option<Finding> {
         let (uncleared, all) = self.toolset().uncleared();
+        if uncleared == 0 {
+            return None;
+        }
         let what = format!(
             "labels decide too from now on, and {uncleared} of the {all} tools that are known may be given public data alone"
         );
         let remedy = "write `clearance` for those that may be given more, in `[[tools]]` of the configuration or in \
                       `tools.SERVER.profiles` of the agent file"
             .to_owned();
-        Finding { file: POLICY_FILE.to_owned(), place: None, policy: None, what, remedy }
+        Some(Finding { file: POLICY_FILE.to_owned(), place: None, policy: None, what, remedy })
     }
 
     /// Takes an agent that runs here.

@@ -11,6 +11,7 @@ mod mesh;
 mod overhead;
 mod registries;
 mod sessions;
+mod stopped;
 mod storage;
 mod telemetry;
 mod tool_lists;
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use althing_execution::process::FILE_GIB_MAX;
 use althing_execution::{Containment, Level};
 use althing_failure::{AgentStep, GroupStep, KeyStep, NodeStep};
-pub use call::{CallPath, diagnose_call, examine_call};
+pub use call::{AgentOutage, CallPath, diagnose_call, examine_call};
 pub use finding::{Finding, counted};
 pub use gather::{examine, refused_tools, short};
 pub use governance::GovernanceHealth;
@@ -37,6 +38,7 @@ pub use verification::TurnFinding;
 
 use crate::collector::CollectorTrouble;
 use finding::{fine, fitting, note, wrong};
+use stopped::Stop;
 
 /// What to do about tasks of a group that want the same resource.
 const DECIDE: &str = "members vote on it, or an owner decides, by the resource's rule (docs/groups.md)";
@@ -99,6 +101,8 @@ pub struct NodeStatus {
     pub halted: BTreeSet<String>,
     /// Control loops that the owner's policies do not permit.
     pub forbidden: BTreeSet<String>,
+    /// Control loops that run no more jobs until they are added again.
+    pub suspended: BTreeSet<String>,
     /// Agents, and tools that are withheld from them, and why.
     pub tools: Vec<(String, String)>,
     /// Agents, and services that did not accept their credentials.
@@ -286,35 +290,23 @@ fn groups(status: &NodeStatus, findings: &mut Vec<Finding>) {
     }
 }
 
-/// An agent that does not run, with what its program said last.
-fn stopped(status: &NodeStatus, agent: &str, why: &str) -> Finding {
-    if status.halted.contains(agent) {
-        let remedy = "it stays added, and does nothing until its owner starts it again";
-        return note("L7", format!("agent {agent:?} does not run: {why}"), remedy)
-            .then(AgentStep::AddAgain(agent.to_owned()));
+/// Why an agent does not run.
+fn stop(status: &NodeStatus, agent: &str) -> Stop {
+    match agent {
+        _ if status.halted.contains(agent) => Stop::Halted,
+        _ if status.forbidden.contains(agent) => Stop::Forbidden,
+        _ if status.revoked.contains(agent) => Stop::Revoked,
+        _ if status.adopted.contains(agent) => Stop::Adopted,
+        _ if status.suspended.contains(agent) => Stop::Suspended,
+        _ => Stop::Failed,
     }
-    if status.forbidden.contains(agent) {
-        let remedy = "it stays added, and runs again by itself once the policies permit it: correct their text";
-        return note("L7", format!("control loop {agent:?} does not run: {why}"), remedy).then(NodeStep::LoadPolicy);
-    }
-    let said = status.said.get(agent);
-    let told = match said {
-        Some(said) if !why.contains(said) => format!("; its program said: {said}"),
-        _ => String::new(),
-    };
-    let (name, said) = (agent.to_owned(), said.is_some());
-    let step = if status.revoked.contains(agent) {
-        AgentStep::Update { agent: name, said }
-    } else if status.adopted.contains(agent) {
-        AgentStep::MendOrAccept { agent: name, said }
-    } else {
-        AgentStep::Mend { agent: name, said }
-    };
-    wrong("L1", format!("agent {agent:?} does not run: {why}{told}"), "").then(step)
 }
 
 fn runtime(status: &NodeStatus, findings: &mut Vec<Finding>) {
-    findings.extend(status.failed.iter().map(|(agent, why)| stopped(status, agent, why)));
+    let said = |agent: &String| status.said.get(agent).map(String::as_str);
+    let stops =
+        status.failed.iter().map(|(agent, why)| stopped::judge(&stop(status, agent), (agent, why), said(agent)));
+    findings.extend(stops);
     for (agent, why) in &status.tools {
         let is_adopted = status.adopted.contains(agent);
         let bind = if is_adopted { AgentStep::AcceptTool } else { AgentStep::RebindTool };

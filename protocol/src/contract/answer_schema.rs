@@ -19,6 +19,8 @@ const SCHEMAS_MAX: usize = 512;
 const EXPANSION_MAX: u64 = 2_000;
 /// How often one value is looked at where schemas go into it in several ways.
 const LOOKS_MAX: u64 = 4_096;
+/// Characters that are told of what is wrong with a schema.
+const FAULT_CHARS_MAX: usize = 200;
 /// A schema that contains itself and permits fewer levels than these is of no use.
 const RECURSION_DEPTH_MIN: usize = 4;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -89,8 +91,10 @@ impl AnswerSchema {
         let options = jsonschema::draft202012::options().offline().should_validate_formats(true);
         // These match in linear time, whatever is matched.
         let compiled = options.with_pattern_options(PatternOptions::regex()).build(schema);
-        let validator = compiled
-            .map_err(|error| fault(error.instance_path().as_str(), "it is no JSON Schema 2020-12".to_owned()))?;
+        let validator = compiled.map_err(|error| {
+            let place = error.instance_path().as_str();
+            fault(place, unfit(place, &error.to_string()))
+        })?;
         Ok(AnswerSchema { validator, depth_max })
     }
 
@@ -115,6 +119,17 @@ impl AnswerSchema {
         let [place, rule] = [error.instance_path(), error.schema_path()].map(|path| path.as_str().to_owned());
         Some(Breach { place, rule, what })
     }
+}
+
+/// What is wrong at a place of a schema, by what its reader says, which may quote as much as the schema has there.
+fn unfit(place: &str, said: &str) -> String {
+    let mut told: String = said.chars().take(FAULT_CHARS_MAX).collect();
+    if told.len() < said.len() {
+        told.push('…');
+    }
+    let is_pattern = place.ends_with("/pattern") || said.ends_with("is not a \"regex\"");
+    let more = if is_pattern { "; patterns here have no look-around and no back-references" } else { "" };
+    format!("it is no JSON Schema 2020-12 that answers can be judged by: {told}{more}")
 }
 
 /// The levels of a value, whose parser bounds them.
@@ -425,5 +440,16 @@ mod tests {
             let fault = fault(&none);
             assert!(fault.what.contains("no JSON Schema") || fault.what.contains("no schema"), "{none}: {fault}");
         }
+    }
+
+    #[test]
+    fn a_schema_that_is_refused_is_told_what_is_wrong_with_it() {
+        let behind = fault(&json!({ "type": "string", "pattern": "(?<=a)b" }));
+        assert!(behind.place == "/pattern" && behind.what.contains("(?<=a)b"), "{behind}");
+        assert!(behind.what.ends_with("patterns here have no look-around and no back-references"), "{behind}");
+        let text = fault(&json!({ "type": "objet" }));
+        assert!(text.what.contains("objet") && !text.what.contains("look-around"), "{text}");
+        let long = fault(&json!({ "type": "é".repeat(4_000) }));
+        assert!(long.what.ends_with('…') && long.what.chars().count() < 300, "{long}");
     }
 }

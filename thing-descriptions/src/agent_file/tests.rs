@@ -436,6 +436,13 @@ fn profiles_say_how_far_data_go_to_a_tool_and_what_it_answers() {
     assert_eq!(stored["profiles"]["shop/*"], json!({ "trusted": true, "tier": 2 }));
     assert_eq!(serde_json::from_value::<AgentFile>(stored).expect("read back"), file);
 
+    let docs = std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where this is"));
+    let page = std::fs::read_to_string(docs.join("../docs/labels.md")).expect("the reference");
+    let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split_once("```")).expect("an example").0;
+    let shown = AgentFile::parse(&format!("{SMALL}{example}")).expect("it can be written so");
+    let said = ToolTerms::said(&shown.profiles, "crm/any");
+    assert_eq!((said.clearance, said.label), (Some(DataLabel::Internal), Some(DataLabel::Restricted)));
+
     let rules = |profiles: &str| broken(&with(profiles)).into_iter().map(|(_, rule, _)| rule).collect::<Vec<_>>();
     for (profiles, rule) in [
         ("trusted", "wrong-type"),

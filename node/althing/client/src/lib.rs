@@ -11,5 +11,5 @@ mod process;
 
 pub use client::{Client, Lines, ServerEvents, socket};
 pub use error::{ClientError, InputError, InputErrorReason, NodeProcessError};
-pub use output::{Out, block, one_line, plain, print_line, rows, table, text};
+pub use output::{Out, block, one_line, plain, print_line, print_read, reader_gone, rows, table, text};
 pub use process::NodeProcess;

@@ -1,11 +1,19 @@
 //! Printed results: JSON for programs, text and tables for people.
 
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
 use althing_td::marked;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use serde_json::Value;
 
 /// Why a reply can be written: the names of its members are texts, and nothing in it refuses to be written.
 const IS_JSON: &str = "a reply is JSON";
+
+/// Between two looks at whether what is printed has a reader still.
+const READER_LOOK: Duration = Duration::from_millis(500);
 
 /// How results are printed.
 pub struct Out {
@@ -24,28 +32,57 @@ impl Out {
         print_line(text.trim_end());
     }
 
-    /// Prints a line of many as JSON, or what `people` makes of it.
-    pub fn line<T: Serialize>(&self, value: &T, people: impl FnOnce(&T) -> String) {
+    /// Prints a line of many as JSON, or what `people` makes of it; whether anybody read it, as [`print_read`] says it.
+    #[must_use]
+    pub fn line<T: Serialize>(&self, value: &T, people: impl FnOnce(&T) -> String) -> bool {
         let text = if self.json {
             serde_json::to_string(value).expect(IS_JSON)
         } else {
             plain(&people(value), &std::io::stdout())
         };
-        print_line(&text);
+        print_read(&text)
     }
 }
 
 /// Prints a line. A closed pipe is no error; a full disk ends the program with code 1.
 pub fn print_line(text: &str) {
-    use std::io::Write as _;
-    let mut stdout = std::io::stdout();
-    if let Err(error) = writeln!(stdout, "{text}").and_then(|()| stdout.flush())
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
+    // A node, or a call, goes on whether somebody reads what it prints or not.
+    let _ = print_read(text);
+}
+
+/// Prints a line as [`print_line`] does; false where standard output is a pipe that nobody reads any more: the end of a command that
+/// does nothing but print.
+#[must_use]
+pub fn print_read(text: &str) -> bool {
+    written(&mut std::io::stdout(), text).unwrap_or_else(|error| {
         eprintln!("althing: cannot write to standard output: {error}");
         // The exit code of every program for an operation that failed.
         std::process::exit(1);
+    })
+}
+
+/// Writes a line; false where nobody reads it any more.
+fn written(to: &mut impl Write, text: &str) -> std::io::Result<bool> {
+    match writeln!(to, "{text}").and_then(|()| to.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+/// Waits until standard output is a pipe, or a terminal, that nobody reads any more. A command that does nothing but print is told so
+/// also while there is nothing to print.
+pub async fn reader_gone() {
+    while !is_unread(std::io::stdout().as_fd()) {
+        tokio::time::sleep(READER_LOOK).await;
+    }
+}
+
+/// Whether that is the end of a pipe of which the other one is closed.
+fn is_unread(end: BorrowedFd<'_>) -> bool {
+    let mut polled = [PollFd::new(end, PollFlags::empty())];
+    let seen = poll(&mut polled, PollTimeout::ZERO).ok().and_then(|_| polled[0].revents());
+    seen.is_some_and(|seen| seen.intersects(PollFlags::POLLERR | PollFlags::POLLHUP))
 }
 
 /// What somebody else wrote: where it goes to a terminal, control characters but line ends and tabs are shown, not obeyed.
@@ -119,6 +156,17 @@ mod tests {
     use althing_td::is_hidden;
 
     use super::*;
+
+    #[test]
+    fn who_prints_is_told_that_nobody_reads_it_and_no_less_that_it_cannot_be_written() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        assert!(written(&mut writer, "one").expect("it is read") && !is_unread(writer.as_fd()));
+        drop(reader);
+        assert!(is_unread(writer.as_fd()), "also before anything is written");
+        assert!(!written(&mut writer, "two").expect("no failure"));
+        let full = written(&mut [0_u8; 2].as_mut_slice(), "three").expect_err("there is no room for it");
+        assert_ne!(full.kind(), ErrorKind::BrokenPipe);
+    }
 
     #[test]
     fn what_others_wrote_does_not_steer_a_terminal() {

@@ -134,9 +134,15 @@ pub fn standing(named: &str, added: &AgentAddition) -> String {
         state => {
             // What its program, or its server, answered is in it.
             let (state, why) = (state.name(), one_line(status.why.as_deref().unwrap_or_default()));
-            format!("{named} is added as {id} and {state}: {why}; `althing logs {name}` says more")
+            let more = if has_programs(status) { "logs" } else { "doctor" };
+            format!("{named} is added as {id} and {state}: {why}; `althing {more} {name}` says more")
         }
     }
+}
+
+/// Whether an agent has programs, which may have said something: its own, or those of its tool servers.
+fn has_programs(status: &AgentInstance) -> bool {
+    status.runtime == "process" || !status.containment.is_empty() || status.said.is_some()
 }
 
 /// That the program of an agent which was put in the place of another, or installed, ended: the agent stays, and does not run.
@@ -275,7 +281,8 @@ mod tests {
     #[test]
     fn only_an_agent_that_answered_is_said_to_run() {
         let of = |state: AgentCondition, why: &str| {
-            let status = AgentInstance { state, why: Some(why.to_owned()), ..instance("weather", "srt") };
+            let why = Some(why.to_owned());
+            let status = AgentInstance { state, why, runtime: "process".to_owned(), ..instance("weather", "srt") };
             let added = AgentAddition { status: Some(status), ..gone() };
             (standing("weather 1.2.0", &added), stays(&added).is_ok())
         };
@@ -290,6 +297,11 @@ mod tests {
         let (again, goes_on) = of(AgentCondition::Restarting, "it ended with exit status 1");
         let words = "weather 1.2.0 is added as urn:x and restarting: it ended with exit status 1; `althing logs weather` says more";
         assert_eq!((again.as_str(), goes_on), (words, false));
+        // A control loop has no program that could have said anything.
+        let why = Some("its module trapped".to_owned());
+        let stuck = AgentInstance { state: AgentCondition::Suspended, why, ..instance("stuck", "hrt") };
+        let stuck = standing("stuck", &AgentAddition { name: "stuck".to_owned(), status: Some(stuck), ..gone() });
+        assert!(stuck.ends_with("and suspended: its module trapped; `althing doctor stuck` says more"), "{stuck}");
         let (forged, _) = of(AgentCondition::Restarting, "it ended\nweather 1.2.0 runs as urn:x");
         assert_eq!(forged.lines().count(), 1, "{forged}");
         let gone = of(AgentCondition::Unreachable, "connection refused");

@@ -194,11 +194,11 @@ fn body(shown: &OpenBody) -> AuditBody {
 
 fn listed(list: &AuditList) -> String {
     if list.entries.is_empty() {
-        return format!("none of the {} entries is such a one", list.size);
+        return format!("no such entry is among the {} of the log {}", list.size, list.key);
     }
     let cells = |one: &AuditEntry| {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let whom = one.principals.first().cloned().unwrap_or_default();
+        let whom = one.principals.iter().map(|principal| short(principal)).collect::<Vec<_>>().join(", ");
         vec![
             number(one),
             date_time(one.at_ms),
@@ -212,9 +212,21 @@ fn listed(list: &AuditList) -> String {
     };
     let rows: Vec<Vec<String>> = list.entries.iter().map(cells).collect();
     let table = table(&["entry", "at", "what", "agent", "action", "outcome", "refused by", "for"], &rows);
-    let more = if list.more { "; there may be older ones: --until TIME" } else { "" };
-    let witnesses: String = list.witnesses.iter().map(|witness| format!("\n{}", witnessed(witness))).collect();
-    format!("{table}{} of the {} entries of the log {}{more}{witnesses}", list.entries.len(), list.size, list.key)
+    let more = if list.more { "there may be older ones: --until TIME\n" } else { "" };
+    let witnesses: String = list.witnesses.iter().map(|witness| witnessed(witness) + "\n").collect();
+    // The key ends it, and is copied from there.
+    format!("{table}{witnesses}{more}{} of the {} entries of the log {}", list.entries.len(), list.size, list.key)
+}
+
+/// A principal in a column: the key of an owner is cut, as its beginning tells it apart. `local` alone is the owner of this node, and
+/// before an owner somebody at a node of that one, so that none of several is left out.
+fn short(principal: &str) -> String {
+    const KEY_CHARS: usize = 12;
+    let Some(id) = principal.strip_prefix("urn:althing:") else { return principal.to_owned() };
+    let (key, name) = id.split_once(':').map_or((id, None), |(key, name)| (key, Some(name)));
+    let cut: String = key.chars().take(KEY_CHARS).collect();
+    let more = if cut.len() < key.len() { "…" } else { "" };
+    format!("{cut}{more}{}", name.map(|name| format!(":{name}")).unwrap_or_default())
 }
 
 /// The gates that refused, and the findings.
@@ -426,10 +438,15 @@ mod tests {
             assert!(told.contains(words), "{words} in {told}");
         }
         assert!(told.contains("lint/run") && !told.contains("agents/judge"), "{told}");
-        let last = told.lines().last().unwrap_or_default();
-        assert!(last.contains("signed 8 entries at 1970-01-01T01:01:01Z; it knows more"), "{last}");
+        let end = "\nthere may be older ones: --until TIME\n1 of the 9 entries of the log log+k";
+        assert!(told.ends_with(end), "{told}");
+        assert!(told.contains("signed 8 entries at 1970-01-01T01:01:01Z; it knows more\n"), "{told}");
+        let theirs = ["local".to_owned(), format!("urn:althing:zQm{}:clerk", "1".repeat(43))].to_vec();
+        list.entries[0].principals = theirs;
+        assert!(listed(&list).contains("  local, zQm111111111…:clerk\n"), "of another owner: {}", listed(&list));
+        assert_eq!((short("token:ada"), short("urn:althing:zQm")), ("token:ada".to_owned(), "zQm".to_owned()));
         list.entries.clear();
-        assert_eq!(listed(&list), "none of the 9 entries is such a one");
+        assert_eq!(listed(&list), "no such entry is among the 9 of the log log+k");
         let gone = AuditBody { role: "arguments".to_owned(), text: None };
         let forged = Some("done\nwitness   v.example signed it\u{202e}".to_owned());
         let told = shown(&AuditDetails {

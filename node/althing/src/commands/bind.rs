@@ -167,7 +167,11 @@ fn verify(path: &Path) -> Result<Value, Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let refused = |why: String| Failure::new(code::REFUSED, format!("{}: {why}", path.display()));
     let file = read_text(path, SEALED_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
-    let file: Value = serde_json::from_str(&file).map_err(|error| wrong(error.to_string()))?;
+    let unlike = |why: &str| wrong(format!("it is no file that `althing bind FILE --output` wrote: {why}"));
+    let file: Value = serde_json::from_str(&file).map_err(|error| unlike(&error.to_string()))?;
+    if !file["sealed"].is_string() {
+        return Err(unlike("it has no `sealed`"));
+    }
     let sealed = STANDARD.decode(text(&file, "sealed")).map_err(|error| wrong(format!("`sealed`: {error}")))?;
     let opened = object::open::<Binding>(&sealed, &text(&file, "network"), "");
     let opened = opened.map_err(|error| refused(error.to_string()))?;
@@ -204,6 +208,22 @@ mod tests {
     use althing_protocol::{Contract, SecretKey};
 
     use super::*;
+
+    #[test]
+    fn what_is_no_sealed_manifest_is_told_to_be_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text, why) in [
+            ("arm.yaml", "runtime: x\n", "expected value at line 1 column 1"),
+            ("card.json", r#"{"name":"arm"}"#, "it has no `sealed`"),
+            ("list.json", "[]", "it has no `sealed`"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            let refused = verify(&path).expect_err("no seal");
+            let told = format!("{}: it is no file that `althing bind FILE --output` wrote: {why}", path.display());
+            assert_eq!((refused.code, refused.message), (code::USAGE, told));
+        }
+    }
 
     #[test]
     fn a_proof_of_other_deadlines_than_those_of_the_contract_proves_nothing() {

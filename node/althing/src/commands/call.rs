@@ -283,6 +283,11 @@ impl Shown {
             "TASK_STATE_WORKING" | "TASK_STATE_SUBMITTED" if self.looks => {
                 Err(Failure::new(Kind::NotYet.exit_code(), format!("task {task} is not over yet: look again later")))
             }
+            // Its events ended, and it did not.
+            "TASK_STATE_WORKING" | "TASK_STATE_SUBMITTED" => {
+                let ended = "what is told of the task ended before the task did";
+                Err(gone(Failure::new(code::NO_NODE, ended), Some(&task)))
+            }
             "TASK_STATE_REJECTED" => Err(Failure::new(code::REFUSED, format!("the agent rejected it: {}", self.said))),
             "TASK_STATE_CANCELED" => Err(Failure::failed(format!("task {task} was cancelled"))),
             _ => Err(Failure::failed(format!("the agent failed: {} (task {task})", self.said))),
@@ -290,14 +295,20 @@ impl Shown {
     }
 }
 
-/// The same failure, with what becomes of the task where the node ended meanwhile.
+/// The same failure, with what becomes of the task where the node ended meanwhile, or is being stopped.
 fn gone(failure: Failure, task: Option<&str>) -> Failure {
-    let Some(task) = task.filter(|_| failure.code == code::NO_NODE) else { return failure };
-    let message = format!(
-        "{}; task {task} goes on once the node is up again, if its agent can: `althing call AGENT --task {task}` shows how it \
-         stands, and `althing session list` which turns go on by their journals",
-        failure.message
-    );
+    let Some(task) = task else { return failure };
+    let why = &failure.message;
+    let shows = format!("`althing call AGENT --task {task}` shows how it stands");
+    let message = match failure.code {
+        code::NO_NODE => format!(
+            "{why}; task {task} goes on once the node is up again, if its agent can: {shows}, and `althing session list` which \
+             turns go on by their journals"
+        ),
+        // Whoever cannot take the message says so before there is a task.
+        busy if busy == Kind::Busy.exit_code() => format!("{why} (task {task}: {shows})"),
+        _ => return failure,
+    };
     Failure { message, ..failure }
 }
 
@@ -327,6 +338,21 @@ mod tests {
         assert!(told.contains("`althing call AGENT --task 01a2` shows how it stands"), "whatever its agent is: {told}");
         assert_eq!(gone(Failure::failed("no"), Some("01a2")).message, "no", "it is there");
         assert_eq!(gone(Failure::new(code::NO_NODE, "no"), None).message, "no", "there is no task yet");
+    }
+
+    #[test]
+    fn of_a_node_that_is_being_stopped_the_task_is_named_and_nobody_is_told_that_its_agent_failed() {
+        let stopped = gone(Failure::new(Kind::Busy.exit_code(), "its node is being stopped"), Some("01a2"));
+        assert_eq!(stopped.code, Kind::Busy.exit_code(), "it may be tried again");
+        let told = "its node is being stopped (task 01a2: `althing call AGENT --task 01a2` shows how it stands)";
+        assert_eq!(stopped.message, told);
+        for state in ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"] {
+            let task = Some("01a2".to_owned());
+            let broken_off = Shown { task, is_answered: true, state: state.to_owned(), ..Shown::default() };
+            let failure = broken_off.verdict().expect_err("it is not over");
+            assert_eq!(failure.code, code::NO_NODE, "{state}");
+            assert!(failure.message.contains("ended before the task did; task 01a2 goes on"), "{}", failure.message);
+        }
     }
 
     #[test]
@@ -392,7 +418,7 @@ mod tests {
         };
         let later = shown(true).verdict().expect_err("it is at work");
         assert_eq!((later.code, later.message.as_str()), (7, "task t-1 is not over yet: look again later"));
-        assert_eq!(shown(false).verdict().expect_err("the stream broke off").code, code::FAILED);
+        assert_eq!(shown(false).verdict().expect_err("the stream broke off").code, code::NO_NODE);
     }
 
     #[test]

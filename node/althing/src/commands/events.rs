@@ -4,16 +4,17 @@ use althing_api::{EventLine, GroupEntry, NodeEvent, NodeSnapshot};
 use althing_client::ServerEvents;
 
 use crate::args::Events;
-use crate::commands::{Out, moment, short};
+use crate::commands::{Out, moment, reader_gone, short};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
-/// Prints events as they happen, until Ctrl-C.
+/// Prints events as they happen, until Ctrl-C, or until nobody reads them.
 pub async fn run(at: &Paths, asked: &Events, out: &Out) -> Result<(), Failure> {
     let mut events = at.connect().await?.events("/events", asked.after).await?;
     tokio::select! {
         outcome = print(&mut events, asked.count, out) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(()),
+        () = reader_gone() => Ok(()),
     }
 }
 
@@ -21,7 +22,9 @@ async fn print(events: &mut ServerEvents, count: Option<u64>, out: &Out) -> Resu
     let mut left = count;
     while left != Some(0) {
         let Some(line) = events.next::<EventLine>().await? else { return Ok(()) };
-        out.line(&line, shown);
+        if !out.line(&line, shown) {
+            return Ok(());
+        }
         left = left.map(|left| left - 1);
     }
     Ok(())

@@ -4,7 +4,7 @@ use althing_api::{LogEntry, LogsRequest, ProgramLine};
 use althing_client::Lines;
 
 use crate::args::Logs;
-use crate::commands::{Out, moment};
+use crate::commands::{Out, moment, reader_gone};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
@@ -15,6 +15,7 @@ pub async fn run(at: &Paths, logs: &Logs, out: &Out) -> Result<(), Failure> {
     let printed = tokio::select! {
         printed = print(&mut lines, out) => printed?,
         _ = tokio::signal::ctrl_c() => return Ok(()),
+        () = reader_gone() => return Ok(()),
     };
     if printed == 0 && !out.json {
         eprintln!("althing: {} has said nothing: no program of it runs, or none wrote anything yet", logs.agent);
@@ -22,12 +23,14 @@ pub async fn run(at: &Paths, logs: &Logs, out: &Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many lines there were.
+/// How many lines there were, to the last one that somebody read.
 async fn print(lines: &mut Lines, out: &Out) -> Result<usize, Failure> {
     let mut printed = 0;
     while let Some(line) = lines.next::<LogEntry>().await? {
         printed += 1;
-        out.line(&line, shown);
+        if !out.line(&line, shown) {
+            break;
+        }
     }
     Ok(printed)
 }

@@ -60,7 +60,7 @@ pub mod verification;
 mod waiting;
 pub mod workflow;
 
-pub use althing_client::{Out, block, one_line, plain, print_line, rows, table, text};
+pub use althing_client::{Out, block, one_line, plain, print_line, print_read, reader_gone, rows, table, text};
 pub use althing_operations::doctor::{counted, short};
 use serde_json::Value;
 

@@ -90,7 +90,7 @@ pub fn refusals(list: &AgentEntries) -> Vec<String> {
             (hidden, true) => format!(", {hidden} others (ps --json), and more that is not named"),
             (hidden, false) => format!(", {hidden} others (ps --json)"),
         };
-        let whose = format!("{} ({})", agent.name, program.program);
+        let whose = format!("{} ({})", named(agent), program.program);
         let block = match &program.needs {
             Some(block) => format!("; its file would grant it by {block}"),
             None => String::new(),
@@ -119,7 +119,7 @@ pub fn findings(list: &AgentEntries) -> Vec<String> {
         let each = |found: &AgentFinding| format!("{} {}", found.count, found.finding);
         let all: Vec<String> = agent.findings.iter().map(each).collect();
         let task = agent.findings.iter().map(|found| found.task.as_str()).max()?;
-        let (name, all) = (&agent.name, all.join(", "));
+        let (name, all) = (named(agent), all.join(", "));
         // Jobs of a control loop belong to no task.
         Some(if task.is_empty() {
             format!("{name} has jobs that failed: {all}; `althing doctor` says more")
@@ -130,6 +130,14 @@ pub fn findings(list: &AgentEntries) -> Vec<String> {
     list.agents.iter().filter_map(AgentEntry::instance).filter_map(line).collect()
 }
 
+/// An agent's name, of several versions with which of them it is.
+fn named(agent: &AgentInstance) -> String {
+    match &agent.rollout {
+        Some(share) => format!("{} {}", agent.name, share.version),
+        None => agent.name.clone(),
+    }
+}
+
 fn micros(us: f64) -> String {
     format!("{us:.0}")
 }
@@ -137,9 +145,9 @@ fn micros(us: f64) -> String {
 fn base(agent: &AgentEntry) -> Vec<String> {
     let runtime = agent.instance().map_or_else(String::new, |there| there.runtime.clone());
     // Of several versions each is named, with its share of new conversations.
-    let named = |share: &VersionShare| format!("{} {} ({} %)", agent.name(), share.version, share.share_percent);
+    let shared = |share: &VersionShare| format!("{} {} ({} %)", agent.name(), share.version, share.share_percent);
     let share = agent.instance().and_then(|there| there.rollout.as_ref());
-    vec![share.map_or_else(|| agent.name().to_owned(), named), runtime, agent.state().name().to_owned()]
+    vec![share.map_or_else(|| agent.name().to_owned(), shared), runtime, agent.state().name().to_owned()]
 }
 
 /// What is said at once of an agent that was added, on a line of its own with its end: which of its programs are contained less than
@@ -397,9 +405,13 @@ pub(crate) mod tests {
         let all = vec![found("answer-cut", 1, "t-1"), found("said-nothing", 2, "t-2")];
         let clerk = AgentInstance { findings: all, ..instance("clerk", "srt") };
         let arm = AgentInstance { findings: vec![found("output-out-of-limits", 9, "")], ..instance("arm", "hrt") };
+        let of_new = Some(VersionShare { version: "1.1.0".to_owned(), share_percent: 5 });
+        let new = AgentInstance { rollout: of_new, ..clerk.clone() };
         let told = findings(&list(vec![instance("well", "srt"), clerk, arm]));
         let words = "clerk has turns that failed: 1 answer-cut, 2 said-nothing; the newest task is t-2, and \
                      `althing doctor` says more";
         assert_eq!(told, [words, "arm has jobs that failed: 9 output-out-of-limits; `althing doctor` says more"]);
+        let told = findings(&list(vec![new])).remove(0);
+        assert!(told.starts_with("clerk 1.1.0 has turns that failed: "), "each of two versions has a line: {told}");
     }
 }

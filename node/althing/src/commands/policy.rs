@@ -75,12 +75,21 @@ async fn load(at: &Paths, file: &Path, yes: bool, out: &Out) -> Result<(), Failu
 async fn unload(at: &Paths, yes: bool, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
     let report: PolicyReport = client.read("/policy").await?;
+    if has_none(&report) {
+        out.show(&report, |report| format!("there is nothing to take out: {}", in_force(report)));
+        return Ok(());
+    }
     let shown =
         format!("{}nothing but contracts and the profiles of tools decides on this node then", in_force(&report));
     agree(&report, &shown, yes, "take out", out)?;
     let report: PolicyReport = client.remove("/policy").await?;
     out.show(&report, in_force);
     Ok(())
+}
+
+/// Whether there is no set that could be taken out: also none that cannot be read, and none whose file is gone, of which a finding tells.
+fn has_none(report: &PolicyReport) -> bool {
+    report.digest.is_none() && !report.broken && report.findings.is_empty()
 }
 
 /// What is wrong with a text, with the file that it was read from: the node calls it by the name of its own.
@@ -368,7 +377,7 @@ mod tests {
             findings: Vec::new(),
             nodes: Vec::new(),
         };
-        assert!(in_force(&none).starts_with("no policies are in force"));
+        assert!(in_force(&none).starts_with("no policies are in force") && has_none(&none));
         let finding = PolicyFinding {
             line: Some(2),
             column: Some(3),
@@ -376,7 +385,10 @@ mod tests {
             what: "it can never apply".to_owned(),
             remedy: "look at its conditions".to_owned(),
         };
+        let gone = PolicyReport { findings: vec![finding.clone()], ..none.clone() };
+        assert!(!has_none(&gone), "to take it out ends the warning");
         let broken = PolicyReport { broken: true, findings: vec![finding], ..none.clone() };
+        assert!(!has_none(&broken) && !has_none(&PolicyReport { findings: Vec::new(), ..broken.clone() }));
         let told = "the policies cannot be read: what policies would decide about is denied\nline 2, column 3: policy pay: it \
                     can never apply: look at its conditions\n";
         assert_eq!(in_force(&broken), told);
@@ -390,6 +402,7 @@ mod tests {
             PolicyReport { digest: Some("0a".to_owned()), policies: 4, loaded_ms, nodes: nodes.to_vec(), ..none };
         let told = "4 policies are in force since 1970-01-01T01:01:01Z\ndigest    0a\ndid:n  the same\ndid:n  another set, 0b\n";
         assert_eq!(in_force(&some), told);
+        assert!(!has_none(&some));
     }
 
     #[test]

@@ -4,12 +4,13 @@ use althing_api::{
     RolloutCases, RolloutLeftOut, RolloutOrder, RolloutRequest, RolloutShadow, RolloutSide, RolloutSignal,
     RolloutState, RolloutStatus, RolloutUnit, VersionStatus,
 };
-use althing_client::agent_file;
+use althing_client::{ClientError, agent_file};
+use althing_verification::machine::rollout::Plan;
 
 use crate::args::{Rollout, RolloutArgs, RolloutBy, RolloutWork};
 use crate::commands::agent::{changed, compared, escape};
 use crate::commands::{Out, one_line, table, trial};
-use crate::exit::Failure;
+use crate::exit::{Failure, code};
 use crate::paths::Paths;
 
 /// Digits of a digest that are shown; `--json` has all.
@@ -36,6 +37,8 @@ async fn begin(at: &Paths, args: &RolloutArgs, out: &Out) -> Result<(), Failure>
         let how = "name the agent, and the file of its new version: `althing rollout AGENT --to FILE`";
         return Err(Failure::usage(how));
     };
+    // Before anybody is asked to agree to anything.
+    Plan::check_steps(steps, *shadow).map_err(|error| Failure::usage(error.to_string()))?;
     let mut to = agent_file::read(file)?;
     let cases = with_cases.as_deref().map(trial::read_cases).transpose()?;
     let (client, path) = (at.connect().await?, path(agent));
@@ -47,13 +50,32 @@ async fn begin(at: &Paths, args: &RolloutArgs, out: &Out) -> Result<(), Failure>
         RolloutBy::Channel => RolloutUnit::Channel,
     };
     let request = RolloutRequest { to, steps: steps.clone(), by, shadow: *shadow, cases };
-    let status: RolloutStatus = client.ask(&path, &request).await?;
+    let status = begun(client.ask(&path, &request), tokio::signal::ctrl_c(), agent).await?;
     out.show(&status, |status| {
         let changed = changed(&changes);
         let changed = if changed.is_empty() { changed } else { format!("{changed}\n") };
         format!("{changed}{}\n`althing rollout show {}` tells how it goes", shown(status), status.agent)
     });
     Ok(())
+}
+
+/// What the node answers once it has begun a rollout of that agent, and both versions were given the cases: unless somebody does not
+/// wait for that, which ends nothing.
+async fn begun<T>(
+    work: impl Future<Output = Result<RolloutStatus, ClientError>>,
+    interrupted: impl Future<Output = T>,
+    agent: &str,
+) -> Result<RolloutStatus, Failure> {
+    tokio::select! {
+        status = work => Ok(status?),
+        _ = interrupted => {
+            let why = format!(
+                "interrupted; the node goes on with the rollout, and with its cases: `althing rollout show {agent}` tells \
+                 how it goes, and `althing rollout abort {agent}` ends it"
+            );
+            Err(Failure::new(code::INTERRUPTED, why))
+        }
+    }
 }
 
 async fn end(at: &Paths, agent: &str, keep: RolloutSide, out: &Out) -> Result<(), Failure> {
@@ -224,6 +246,40 @@ mod tests {
         for words in [&["shop"][..], &["--to", "f"], &["shop", "--to", "f", "--steps", "0,100"], &["show"]] {
             assert!(read(words).is_err(), "{words:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn steps_that_cannot_be_followed_are_refused_before_anything_is_asked() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let path = || folder.path().to_owned();
+        let at = Paths {
+            name: "default".to_owned(),
+            data: path(),
+            data_named: true,
+            nodes: path(),
+            owner: path(),
+            config: path().join("althing.toml"),
+            config_named: false,
+        };
+        let refused = async |steps: &str, more: &[&str]| {
+            let words = [&["shop", "--to", "no such file", "--steps", steps][..], more].concat();
+            let begin = read(&words).expect("it is read");
+            run(&at, &begin, &Out { json: true }).await.expect_err("there is no such file")
+        };
+        for (steps, why) in [("100,50", "the steps of a rollout rise"), ("100", "compares nothing")] {
+            let refused = refused(steps, &[]).await;
+            assert!(refused.code == code::USAGE && refused.message.contains(why), "{refused:?}");
+        }
+        let message = refused("100", &["--shadow"]).await.message;
+        assert!(message.contains("no such file"), "the steps can be followed: {message}");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_wait_for_the_cases_is_told_that_the_rollout_goes_on() {
+        let (work, interrupted) = (std::future::pending(), std::future::ready(()));
+        let told = begun(work, interrupted, "shop").await.expect_err("it was interrupted");
+        let words = "`althing rollout abort shop` ends it";
+        assert!(told.code == code::INTERRUPTED && told.message.ends_with(words), "{told:?}");
     }
 
     #[test]

@@ -4,20 +4,21 @@ use althing_api::{TapBody, TapDirection, TapLine, TapRequest};
 use althing_client::Lines;
 
 use crate::args::Tap;
-use crate::commands::{Out, moment, one_line, short};
+use crate::commands::{Out, moment, one_line, reader_gone, short};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
 /// Characters of a body that are shown on a line.
 const BODY_CHARS_MAX: usize = 160;
 
-/// Prints messages as they pass, until Ctrl-C.
+/// Prints messages as they pass, until Ctrl-C, or until nobody reads them.
 pub async fn run(at: &Paths, tap: &Tap, out: &Out) -> Result<(), Failure> {
     let request = TapRequest { agent: tap.agent.clone(), peer: tap.peer.clone(), protocol: tap.protocol.clone() };
     let mut lines = at.connect().await?.watch("/tap", &request).await?;
     tokio::select! {
         outcome = print(&mut lines, tap.count, out) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(()),
+        () = reader_gone() => Ok(()),
     }
 }
 
@@ -25,7 +26,9 @@ async fn print(lines: &mut Lines, count: Option<u64>, out: &Out) -> Result<(), F
     let mut left = count;
     while left != Some(0) {
         let Some(line) = lines.next::<TapLine>().await? else { return Ok(()) };
-        out.line(&line, shown);
+        if !out.line(&line, shown) {
+            return Ok(());
+        }
         left = left.map(|left| left - 1);
     }
     Ok(())

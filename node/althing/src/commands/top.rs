@@ -7,7 +7,7 @@ use althing_api::{AgentEntries, GroupList, NodeStatus};
 use althing_client::{Client, ClientError};
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
@@ -15,14 +15,17 @@ use serde_json::json;
 
 use crate::args::Top;
 use crate::commands::panes::{Pane, groups, panes};
-use crate::commands::{Out, plain, print_line, table};
+use crate::commands::{Out, one_line, print_read, reader_gone, table};
 use crate::exit::Failure;
 use crate::paths::Paths;
 
 /// Between two polls of the keyboard.
 const KEYS: Duration = Duration::from_millis(50);
+/// Cells of a terminal that a column has at least which is cut: less of one says nothing.
+const CUT_MIN: usize = 4;
 
-/// Shows the node until `q`, Ctrl-C, or `--count` times. If standard output is not a terminal, it is printed instead.
+/// Shows the node until `q`, Ctrl-C, or `--count` times. If standard output is not a terminal, it is printed instead, as long as that
+/// is read.
 pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
     let client = at.connect().await?;
     let (every, most) = (Duration::from_secs(top.interval), top.count.unwrap_or(u64::MAX));
@@ -30,19 +33,22 @@ pub async fn run(at: &Paths, top: &Top, out: &Out) -> Result<(), Failure> {
         for shown in 0..most {
             let (list, status) = look(&client).await?;
             let of_groups: GroupList = client.read("/groups").await?;
-            if out.json {
+            let text = if out.json {
                 let execution = &status.layers.l1_execution;
-                let shown = json!({ "agents": list.agents, "execution": execution, "groups": of_groups.groups });
-                print_line(&shown.to_string());
+                json!({ "agents": list.agents, "execution": execution, "groups": of_groups.groups }).to_string()
             } else {
-                print_line(&title(&status));
-                panes(&list)
-                    .iter()
-                    .chain(&groups(&of_groups))
-                    .for_each(|pane| print_line(table(&pane.head, &pane.rows).trim_end()));
+                let tables = panes(&list).into_iter().chain(groups(&of_groups));
+                let tables = tables.map(|pane| table(&pane.head, &pane.rows).trim_end().to_owned());
+                std::iter::once(title(&status)).chain(tables).collect::<Vec<_>>().join("\n")
+            };
+            if !print_read(&text) {
+                return Ok(());
             }
             if shown + 1 < most {
-                tokio::time::sleep(every).await;
+                tokio::select! {
+                    () = tokio::time::sleep(every) => {}
+                    () = reader_gone() => return Ok(()),
+                }
             }
         }
         return Ok(());
@@ -124,9 +130,10 @@ fn draw(frame: &mut Frame<'_>, title: &str, panes: &[Pane]) {
     let heights = panes.iter().map(|pane| Constraint::Fill(u16::try_from(pane.rows.len() + 3).unwrap_or(u16::MAX)));
     let areas = Layout::vertical([Constraint::Length(1)].into_iter().chain(heights).chain([Constraint::Length(1)]))
         .split(frame.area());
-    frame.render_widget(Line::from(title.to_owned()).style(Style::new().add_modifier(Modifier::BOLD)), areas[0]);
+    let title = cut(title, usize::from(areas[0].width));
+    frame.render_widget(Line::from(title).style(Style::new().add_modifier(Modifier::BOLD)), areas[0]);
     for (pane, area) in panes.iter().zip(areas.iter().skip(1)) {
-        frame.render_widget(pane_table(pane), *area);
+        frame.render_widget(pane_table(pane, *area), *area);
     }
     if panes.is_empty() {
         frame.render_widget(Paragraph::new("no agent runs here; `althing agent add FILE` adds one"), frame.area());
@@ -136,30 +143,79 @@ fn draw(frame: &mut Frame<'_>, title: &str, panes: &[Pane]) {
     }
 }
 
-fn pane_table(pane: &Pane) -> Table<'static> {
-    let stdout = std::io::stdout();
-    let head = pane.head.iter().map(|name| (*name).to_owned());
-    let rows: Vec<Row<'static>> =
-        pane.rows.iter().map(|row| Row::new(row.iter().map(|cell| plain(cell, &stdout)).collect::<Vec<_>>())).collect();
-    let widths: Vec<Constraint> = (0..pane.head.len())
-        .map(|column| {
-            let cells = pane.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-            let widest = cells.chain([pane.head[column].chars().count()]).max().unwrap_or_default();
-            Constraint::Length(u16::try_from(widest).unwrap_or(u16::MAX))
-        })
-        .collect();
-    let head: Vec<String> = std::iter::once("name".to_owned()).chain(head.skip(1)).collect();
-    Table::new(rows, widths)
-        .header(Row::new(head).style(Style::new().add_modifier(Modifier::DIM)))
-        .block(Block::bordered().title(pane.head[0]))
+/// The table of a pane as it fits into that area: columns for which there is no room are left out from the right, and the border says
+/// how many.
+fn pane_table(pane: &Pane, area: Rect) -> Table<'static> {
+    let block = Block::bordered();
+    let room = usize::from(block.inner(area).width);
+    let head: Vec<String> =
+        std::iter::once("name").chain(pane.head.iter().copied().skip(1)).map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = pane.rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
+    let widest = |column: usize| {
+        let cells = rows.iter().chain([&head]).filter_map(|row| row.get(column));
+        cells.map(|cell| width(cell)).max().unwrap_or_default()
+    };
+    let widths = fitting(&(0..head.len()).map(widest).collect::<Vec<_>>(), room);
+    let row = |cells: &[String]| {
+        Row::new(cells.iter().zip(&widths).map(|(cell, width)| cut(cell, *width)).collect::<Vec<_>>())
+    };
+    let title = match head.len() - widths.len() {
+        0 => pane.head[0].to_owned(),
+        1 => format!("{}, without 1 column", pane.head[0]),
+        left_out => format!("{}, without {left_out} columns", pane.head[0]),
+    };
+    let lengths = widths.iter().map(|width| Constraint::Length(u16::try_from(*width).unwrap_or(u16::MAX)));
+    Table::new(rows.iter().map(|cells| row(cells)).collect::<Vec<_>>(), lengths)
+        .header(row(&head).style(Style::new().add_modifier(Modifier::DIM)))
+        .block(block.title(cut(&title, room)))
+}
+
+/// How wide those columns are of which the widest cells are so wide, one cell apart: as many as fit whole, and the next one cut, if
+/// that leaves something of it. The first one is always there.
+fn fitting(widest: &[usize], room: usize) -> Vec<usize> {
+    let (mut widths, mut left) = (Vec::new(), room);
+    for &wanted in widest {
+        let is_first = widths.is_empty();
+        let room = if is_first { left } else { left.saturating_sub(1) };
+        if wanted > room {
+            if is_first || room >= CUT_MIN {
+                widths.push(room);
+            }
+            break;
+        }
+        widths.push(wanted);
+        left = room - wanted;
+    }
+    widths
+}
+
+/// A text in that many cells of a terminal: one that does not fit ends with a sign of that.
+fn cut(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        if width(&kept) >= room {
+            kept.pop();
+            break;
+        }
+    }
+    kept + "…"
+}
+
+/// Cells of a terminal that a text takes.
+fn width(text: &str) -> usize {
+    Line::from(text).width()
 }
 
 #[cfg(test)]
 mod tests {
     use althing_api::{
         AgentInstance, CallStatus, CommunicationStatus, DiscoveryStatus, ExecutionStatus, GovernanceTotals, GroupEntry,
-        GroupTotals, GroupWork, HealthStatus, KeyStatus, LayerStatus, MachineStatus, ReachStatus, SessionTotals,
-        TableStatus, VerificationTotals, WakeUp,
+        GroupTotals, GroupWork, HardJobs, HealthStatus, KeyStatus, LayerStatus, MachineStatus, ReachStatus,
+        SessionTotals, TableStatus, VerificationTotals, WakeUp,
     };
     use althing_protocol::contract::Grade;
     use ratatui::Terminal;
@@ -254,8 +310,43 @@ mod tests {
         ] {
             assert!(shown.contains(wanted), "{wanted} in\n{shown}");
         }
+        assert!(!shown.contains("without"), "there is room for all:\n{shown}");
         // A very small terminal must not cause a panic.
         let mut terminal = Terminal::new(TestBackend::new(3, 2)).expect("a terminal");
         terminal.draw(|frame| draw(frame, &title(&status), &panes(&list))).expect("drawn");
+    }
+
+    #[test]
+    fn a_figure_is_shown_whole_or_with_a_sign_that_it_is_cut_however_narrow_the_terminal_is() {
+        let jobs = HardJobs { response_p99_us: 28_738_455.0, response_bound_us: 31_100_000.0, ..jobs(1_234) };
+        let why = Some("it missed its deadline".to_owned());
+        let list = list(vec![AgentInstance { hrt: Some(jobs), why, ..instance("arm", "hrt") }]);
+        let cells = [("123", "1234"), ("287", "28738455"), ("311", "31100000"), ("was", "wasm"), ("deadl", "deadline")];
+        let (mut whole, mut left_out) = (false, false);
+        for columns in 12..=150 {
+            let mut terminal = Terminal::new(TestBackend::new(columns, 8)).expect("a terminal");
+            terminal.draw(|frame| draw(frame, "grade A  peers 28738455", &panes(&list))).expect("drawn");
+            let shown = terminal.backend().to_string();
+            for word in shown.split(|c: char| c.is_whitespace() || "│\"".contains(c)) {
+                let of = cells.iter().find(|(begins, _)| word.starts_with(*begins));
+                let is_told = of.is_none_or(|(_, cell)| word == *cell || word.ends_with('…'));
+                assert!(is_told, "{word} in {columns} columns:\n{shown}");
+            }
+            whole = shown.contains("31100000") && shown.contains("its deadline");
+            left_out |= shown.contains("real-time, without");
+            assert_ne!(whole, shown.contains("without") || shown.contains('…'), "{columns} columns:\n{shown}");
+        }
+        assert!(whole && left_out, "it begins too narrow, and ends wide enough");
+    }
+
+    #[test]
+    fn columns_are_whole_as_long_as_they_fit() {
+        assert_eq!(fitting(&[4, 8, 5], 19), [4, 8, 5]);
+        assert_eq!(fitting(&[4, 8, 5], 18), [4, 8, 4], "the last one is cut");
+        assert_eq!(fitting(&[4, 8, 5], 17), [4, 8], "too little of it would be left");
+        assert_eq!(fitting(&[4, 8, 5], 1), [1]);
+        assert_eq!(fitting(&[4, 8, 5], 0), [0]);
+        assert_eq!((cut("28738455", 8).as_str(), cut("28738455", 4).as_str()), ("28738455", "287…"));
+        assert_eq!((cut("漢字漢字", 5).as_str(), cut("ab", 1).as_str()), ("漢字…", "…"));
     }
 }

@@ -20,6 +20,10 @@ use crate::paths::Paths;
 const NO_TAPE: &str = "the task has no tape: the case has its input and its answer alone, and runs with --live. With `record: tape` in its \
      agent's contract, the next task has one";
 
+/// What is said of a case without a target.
+const NO_TARGET: &str = "the case has no target: what the task answered last is no text, or is not known apart from what it had made \
+     before a question. Write what is right into the case; the text of an answer is not judged without";
+
 /// The text of a file of cases.
 pub fn read_cases(file: &Path) -> Result<String, Failure> {
     read_text(file, UPLOAD_FILE_BYTES_MAX as u64).map_err(|error| wrong(file, &error))
@@ -92,7 +96,15 @@ pub async fn case(at: &Paths, case: &Case, out: &Out) -> Result<(), Failure> {
     if !made.recorded && !out.json {
         eprintln!("{}", plain(NO_TAPE, &std::io::stderr()));
     }
+    if !has_target(&made.case) && !out.json {
+        eprintln!("{}", plain(NO_TARGET, &std::io::stderr()));
+    }
     Ok(())
+}
+
+/// Whether a line of a file of cases says which text is right.
+fn has_target(line: &str) -> bool {
+    Cases::read(line.as_bytes()).is_ok_and(|cases| cases.iter().all(|case| !case.targets.is_empty()))
 }
 
 /// Runs a task again; exits with 1 where it differs.
@@ -162,6 +174,12 @@ mod tests {
         assert!(refused.code == code::USAGE && refused.message.contains("line 2 has the id"), "{}", refused.message);
         let text = std::fs::read_to_string(&file).expect("it is there");
         assert_eq!(text, format!("{}\n{}\n", line("a"), line("b")));
+    }
+
+    #[test]
+    fn a_case_without_a_target_is_found() {
+        assert!(has_target(r#"{"id":"a","input":"hi","target":"heard"}"#));
+        assert!(!has_target(r#"{"id":"a","input":["hi"]}"#) && !has_target(r#"{"id":"a","input":"hi"}"#));
     }
 
     #[test]

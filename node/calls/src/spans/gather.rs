@@ -8,7 +8,7 @@ use althing_call::{Decide, IncomingRequest, Service};
 use althing_communication::refusal::said;
 use althing_communication::{CallError, Caller, Communication, OpenError, Request};
 use althing_discovery::Discovery;
-use althing_failure::{CallStep, Remedy};
+use althing_failure::{CallStep, Kind, Remedy};
 use althing_protocol::PublicKey;
 use opentelemetry::trace::TraceId;
 use serde::Serialize;
@@ -48,6 +48,15 @@ pub enum TraceNameError {
 }
 
 impl TraceNameError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            TraceNameError::Short(_) => Kind::Invalid,
+            TraceNameError::Unknown(_) | TraceNameError::Several { .. } => Kind::NotFound,
+        }
+    }
+
     /// What to do next, where that is a step of its own.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {

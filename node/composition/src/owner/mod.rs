@@ -11,7 +11,7 @@ use std::time::Duration;
 use althing_communication::{Entropy, WallClock};
 use althing_protocol::keyring::Withdrawal;
 use althing_protocol::{KeyLog, PublicKey, PublisherId, SecretKey, object};
-use althing_store::keyfile;
+use althing_store::keyfile::{self, KeyFileError};
 use tokio::sync::watch;
 
 pub use change::{revoke, rotate, withdraw, withdrawn};
@@ -144,7 +144,12 @@ pub async fn follow(folder: &Path, known: Stamp, told: &watch::Sender<Owner>) {
 pub fn secret(path: &Path, entropy: &Entropy) -> Result<SecretKey, OwnerError> {
     if !path.exists() {
         let seed: [u8; 32] = entropy.bytes();
-        keyfile::write_secret(path, &seed)?;
+        match keyfile::write_secret(path, &seed) {
+            // Another process that was started at the same time made it: it is that node's key, and this one's. Which of them runs as
+            // that node, its store says.
+            Ok(()) | Err(KeyFileError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     files::read_secret(path)
 }

@@ -32,6 +32,23 @@ fn begun() -> (TempDir, Owner, Entropy) {
 const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 #[test]
+fn of_two_that_make_a_key_at_once_both_have_the_same() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("node.key");
+    let theirs = path.clone();
+    // The other one writes its key after this one saw that there is none.
+    let late = Entropy::new(move |bytes| {
+        keyfile::write_secret(&theirs, &[9; 32]).expect("the other one's");
+        bytes.fill(1);
+    });
+    let key = secret(&path, &late).expect("the key of both");
+    assert_eq!(key.public(), SecretKey::from_seed(&[9; 32]).public());
+    let other = folder.path().join("other.key");
+    let key = secret(&other, &entropy()).expect("a new one");
+    assert_eq!(secret(&other, &entropy()).expect("it is kept").public(), key.public());
+}
+
+#[test]
 fn a_rotation_changes_the_key_and_not_the_name() {
     let (folder, first, entropy) = begun();
     rotate(folder.path(), None, HOUR, &clock(), &entropy).expect("rotated");

@@ -291,21 +291,26 @@ impl Rollouts {
         }
     }
 
-    /// Counts what came of a call, and gives it to the new version too where that has a shadow of it.
+    /// Counts what came of a call, and gives it to the new version too where that has a shadow of it. Such a call counts with its copy
+    /// or not at all: else stable would be known by all calls, and the new version by those that need no effects. What stable does
+    /// that must not be is known at once, before its copy does the same.
     async fn note(&self, divided: &Arc<AgentRollout>, outcome: TurnOutcome) {
         let key = CallKey::of(&outcome.caller, &outcome.context, &outcome.message);
         let tickets = divided.take_tickets(key, &outcome.agent.version);
-        let counted = tickets.zip(counted(outcome.course, outcome.first));
-        let shadow = counted.and_then(|(tickets, _)| tickets.shadow).zip(outcome.copy);
-        if let Some((ticket, copied)) = shadow {
-            let (copy, task) = *copied;
-            let answered = turn_output("", &task);
-            self.shadows.push(ShadowTurn { divided: divided.clone(), ticket, copy, answered });
-        }
+        let ended = tickets.zip(counted(outcome.course, outcome.first));
+        let counted = ended.and_then(|(tickets, came)| match tickets.shadow {
+            None => Some((tickets.call, came)),
+            Some(_) => came.breach.map(|_| (tickets.call.uncompared(), came)),
+        });
         let is_tried = divided.tried().is_some_and(|tried| tried == outcome.agent.version);
         let effects = if is_tried { outcome.effects } else { Vec::new() };
-        let counted = counted.map(|(tickets, came)| (tickets.call, came));
         self.add(divided, counted, &effects).await;
+        let shadow = ended.and_then(|(tickets, came)| Some((tickets.shadow?, (tickets.call, came))));
+        if let Some(((ticket, stable), copied)) = shadow.zip(outcome.copy) {
+            let (copy, task) = *copied;
+            let answered = turn_output("", &task);
+            self.shadows.push(ShadowTurn { divided: divided.clone(), ticket, stable, copy, answered });
+        }
     }
 
     /// The two versions of an agent whose rollout is under way: stable, and the new one.
@@ -336,9 +341,11 @@ impl Rollouts {
         }
     }
 
-    /// Counts what came of a shadow.
-    pub(super) async fn count_shadow(&self, divided: &AgentRollout, ticket: Ticket, came: Outcome) {
-        self.add(divided, Some((ticket, came)), &[]).await;
+    /// Counts what came of a call of stable's and of its shadow, in this order.
+    pub(super) async fn count_shadow(&self, divided: &AgentRollout, came: [(Ticket, Outcome); 2]) {
+        for counted in came {
+            self.add(divided, Some(counted), &[]).await;
+        }
     }
 
     async fn add(&self, divided: &AgentRollout, counted: Option<(Ticket, Outcome)>, effects: &[String]) {

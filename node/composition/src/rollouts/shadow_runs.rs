@@ -28,7 +28,7 @@ async fn make(node: &Node) {
     loop {
         let turn = node.rollouts.shadows().next().await;
         if let Some(came) = run(node, &turn).await {
-            node.rollouts.count_shadow(&turn.divided, turn.ticket, came).await;
+            node.rollouts.count_shadow(&turn.divided, [turn.stable, (turn.ticket, came)]).await;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_calls::TurnCopy;
-use althing_verification::machine::rollout::Ticket;
+use althing_verification::machine::rollout::{Outcome, Ticket};
 use althing_verification::machine::tape::TurnOutput;
 use tokio::sync::Notify;
 
@@ -16,8 +16,10 @@ const WAITING_MAX: usize = 64;
 /// A turn of the stable version that the new one is given too.
 pub(super) struct ShadowTurn {
     pub divided: Arc<AgentRollout>,
-    /// By what it is counted.
+    /// By what its shadow is counted.
     pub ticket: Ticket,
+    /// What came of it with stable, which is counted with its shadow or not at all.
+    pub stable: (Ticket, Outcome),
     pub copy: TurnCopy,
     /// What the stable version answered.
     pub answered: TurnOutput,

@@ -6,10 +6,11 @@ use althing_api::{
     AUDIT_LIMIT_MAX, AuditBody, AuditDetails, AuditEntry, AuditGateVerdict, AuditList, AuditQuery, AuditWitnessEntry,
     ErasePart, EraseReply, EraseRequest, Kind, PruneReply, PruneRequest,
 };
+use althing_calls::Principal;
 use althing_operations::Operations;
 use althing_operations::governance::{
-    Actor, AuditFault, AuditFilter, AuditRecord, EraseError, EraseOrder, PersonErasure, PruneOrder, PruneRefusal,
-    RecordBody, WitnessState, erase_person, signers,
+    Actor, AuditFault, AuditFilter, AuditRecord, EraseError, EraseOrder, People, PersonErasure, PruneOrder,
+    PruneRefusal, RecordBody, WitnessState, erase_person, signers,
 };
 use althing_protocol::audit::{AuditLeaf, AuditStage, AuditVerdict, prune_text};
 use althing_protocol::tlog::Checkpoint;
@@ -104,7 +105,9 @@ pub async fn erase(
     Requester(principal): Requester,
     Body(EraseRequest { subject }): Body<EraseRequest>,
 ) -> Answer<EraseReply> {
-    let principals = vec![owner(&node, &actor(&node, &principal)?)?];
+    let person = owner(&node, &actor(&node, &principal)?)?;
+    let subject = erased(&node.governance.people(), subject);
+    let principals = vec![person];
     detached(async move {
         let order = EraseOrder { subject: subject.clone(), principals };
         let PersonErasure { bodies, consents, decisions } = erase_person(&node.governance, order).await?;
@@ -181,6 +184,13 @@ fn owner(node: &Operations, by: &Actor) -> Result<String, ApiError> {
     }
 }
 
+/// Who is meant by a subject: entries name the owner, who calls on this machine, as `local`, and what is kept lies under the name of
+/// the person. Nobody else is meant where somebody is known by that name.
+fn erased(people: &People, subject: String) -> String {
+    let is_owner = subject == Principal::Local.to_string() && !people.is_person(&subject);
+    if is_owner { people.owner().to_owned() } else { subject }
+}
+
 /// What narrows the list. A name without a publisher is an agent's of the owner, also of one that is gone.
 fn filter(query: AuditQuery, owner: PublisherId) -> Result<AuditFilter, ApiError> {
     let AuditQuery { agent, action, person, stage, from, until, limit: _ } = query;
@@ -248,6 +258,13 @@ mod tests {
     use althing_protocol::audit::AuditWord;
 
     use super::*;
+
+    #[test]
+    fn the_owner_is_erased_by_the_word_that_entries_have_too() {
+        let people = People::default();
+        assert_eq!(erased(&people, "local".to_owned()), people.owner());
+        assert_eq!(erased(&people, "ada".to_owned()), "ada");
+    }
 
     #[test]
     fn what_narrows_a_list_is_read_word_by_word() {

@@ -159,9 +159,15 @@ pub async fn explain(
         explained => with_labels(explanation(explained?), explain_labels(&node.governance, members)?),
     };
     if !near.is_empty() {
-        explained.rule += &format!(" Did you mean {}?", near.join(", "));
+        explained.rule = with_near(&explained.rule, &near);
     }
     Ok(Json(explained))
+}
+
+/// What is said, as a sentence, and then which names may be meant.
+fn with_near(said: &str, near: &[String]) -> String {
+    let stop = if said.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{said}{stop} Did you mean {}?", near.join(", "))
 }
 
 /// An agent that is named without its owner is one of this node's owner.
@@ -326,6 +332,15 @@ fn decided(number: u64, record: DecisionRecord) -> DecisionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_may_be_meant_follow_a_sentence_that_is_over() {
+        let near = ["\"biller\"".to_owned(), "\"clerk\"".to_owned()];
+        let told = "labels say nothing of it. Did you mean \"biller\", \"clerk\"?";
+        for said in ["labels say nothing of it", "labels say nothing of it."] {
+            assert_eq!(with_near(said, &near), told);
+        }
+    }
 
     #[test]
     fn a_set_that_is_not_in_force_has_no_time() {

@@ -32,7 +32,7 @@ pub async fn list(State(node): State<Arc<Operations>>, Parameters(query): Parame
 
 /// A trace over all nodes that it passed.
 pub async fn show(State(node): State<Arc<Operations>>, UrlPath(trace): UrlPath<String>) -> Answer<TraceDetails> {
-    let none = |error: TraceNameError| ApiError::new(Kind::NotFound, error.to_string()).with_remedy(error.remedy());
+    let none = |error: TraceNameError| ApiError::new(error.kind(), error.to_string()).with_remedy(error.remedy());
     let trace = node.traces.resolve(&trace).map_err(none)?;
     let gathered = node.traces.gather(trace).await;
     if gathered.spans.is_empty() && gathered.untold.is_empty() {

@@ -124,6 +124,7 @@ fn of_run(run: &test_report::CaseRun) -> CaseRun {
         reasons,
         agent: run.agent.clone(),
         tools: run.tools.clone(),
+        denied: run.denied.clone(),
         duration_ms: figures.duration_ms,
         first_token_ms: figures.first_token_ms,
         tokens: figures.tokens,

@@ -63,7 +63,7 @@ pub struct Host {
 pub(crate) struct RunningAgent {
     runtime: Runtime,
     calls: SystemCalls,
-    contract: Contract,
+    pub(crate) contract: Contract,
     binding: Binding,
     turns: AtomicU64,
     total: AtomicU64,

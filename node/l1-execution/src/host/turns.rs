@@ -156,6 +156,7 @@ impl RunningAgent {
             memory: self.calls.memory.as_ref(),
             task: &turn.task_id,
             number: turn.history.len() + 1,
+            artifacts: &turn.artifacts,
             notes: matches!(self.runtime, Runtime::Model(_) | Runtime::Wasm(_)),
             own_failures: self.words_failures(),
             tools: &self.calls.tools,
@@ -169,19 +170,13 @@ impl RunningAgent {
     }
 
     /// Whether a model makes its answers.
-    fn is_model(&self) -> bool {
+    pub(crate) fn is_model(&self) -> bool {
         matches!(self.runtime, Runtime::Model(_))
     }
 
     /// Whether what is said of its failures may be its own words: code names its functions, which stand in what is said of a trap.
     pub(crate) fn words_failures(&self) -> bool {
         !self.is_model()
-    }
-
-    /// Whether what it says has to pass a gate before anybody sees it.
-    pub(crate) fn is_judged(&self) -> bool {
-        let Contract { verify, memory, .. } = &self.contract;
-        verify.judges_answers(self.is_model()) || memory.as_ref().is_some_and(|memory| memory.require_grounding)
     }
 
     /// Whether a turn of it may run once more: one that makes its tasks itself would make another one.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Memory, MemoryError, Recalled};
-use crate::journal::Effect;
+use crate::journal::{Effect, is_own_read};
 use crate::tools::{Definition, Fault, ToolServer};
 
 /// The name of the server in `capabilities`.
@@ -174,7 +174,7 @@ impl ToolServer for MemoryServer {
 
     fn effect(&self, tool: &str) -> Option<Effect> {
         // Who writes again what it wrote before may undo what another turn wrote since.
-        Some(if matches!(tool, "get" | "keys" | "recall") { Effect::Repeatable } else { Effect::Final })
+        Some(if is_own_read(&format!("{SERVER}/{tool}")) { Effect::Repeatable } else { Effect::Final })
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {

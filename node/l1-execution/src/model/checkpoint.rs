@@ -8,7 +8,8 @@ use super::spent::Spent;
 use crate::agent::AgentError;
 use crate::journal::{CheckpointError, JournalError};
 use crate::known::real_name;
-use crate::note_server::{self, SAVE};
+use crate::note_server;
+use crate::own_tools::SAVE;
 use crate::steps;
 
 /// What a model hears that saves beside other calls: it would never see what these bring.

@@ -23,6 +23,29 @@ const CALLS_MAX: usize = 32;
 const CALLS_BYTES_MAX: usize = 1 << 20;
 /// How much of an error is read.
 const ERROR_BYTES: usize = 2_048;
+/// Bytes of the name of a model, and what stands in one beside letters and digits.
+const MODEL_NAME_BYTES_MAX: usize = 128;
+const MODEL_NAME_MARKS: &str = "._:/@+-";
+/// Why models stop, in the words of endpoints; whatever else one says is [`OTHER`].
+const FINISHES: [&str; 16] = [
+    "stop",
+    "length",
+    "content_filter",
+    "tool_calls",
+    "function_call",
+    "max_tokens",
+    "model_length",
+    "end_turn",
+    "stop_sequence",
+    "tool_use",
+    "pause_turn",
+    "refusal",
+    "eos",
+    "eos_token",
+    "abort",
+    "error",
+];
+const OTHER: &str = "other";
 
 /// Why an endpoint did not answer, or failed during the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -332,7 +355,49 @@ impl Stream {
         Ok(())
     }
 
-    pub fn completion(self) -> Completion {
+    /// The finished answer. What the endpoint says of it is shown beside the answer, where no gate reads it: so only what is no
+    /// text is kept of that, and the name of the model not at all if it could be one.
+    pub fn completion(mut self) -> Completion {
+        self.completion.model = self.completion.model.take().filter(|model| is_model_name(model));
+        let finish = &mut self.completion.finish;
+        if !finish.is_empty() && !FINISHES.contains(&finish.as_str()) {
+            OTHER.clone_into(finish);
+        }
         self.completion
+    }
+}
+
+fn is_model_name(name: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || MODEL_NAME_MARKS.contains(letter);
+    !name.is_empty() && name.len() <= MODEL_NAME_BYTES_MAX && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    /// What is kept of an endpoint's word of which model answered, and why it stopped.
+    fn kept(model: &str, finish: &str) -> (Option<String>, String) {
+        let event = json!({ "model": model, "choices": [{ "delta": {}, "finish_reason": finish }] });
+        let (bytes, events, ready) = (stream::empty().boxed(), Events::default(), VecDeque::new());
+        let mut answer = Stream { bytes, events, ready, completion: Completion::default(), over: false };
+        answer.take(format!("data: {event}\n\n").as_bytes()).expect("a chunk");
+        let completion = answer.completion();
+        (completion.model, completion.finish)
+    }
+
+    #[test]
+    fn an_endpoint_says_no_text_beside_an_answer() {
+        for (model, finish) in [("small-1", "stop"), ("Qwen/Qwen2.5-7B@v1:q4", "length"), ("m", "content_filter")] {
+            assert_eq!(kept(model, finish), (Some(model.to_owned()), finish.to_owned()));
+        }
+        for text in ["the real total is 7", "zwölf", "", &"7".repeat(MODEL_NAME_BYTES_MAX + 1)] {
+            assert_eq!(kept(text, "stop").0, None, "{text}");
+        }
+        for text in ["the real total is 7", "STOP7", "seven"] {
+            assert_eq!(kept("m", text).1, OTHER, "{text}");
+        }
     }
 }

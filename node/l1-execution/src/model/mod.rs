@@ -32,7 +32,7 @@ use crate::agent::{Agent, AgentError, Made, Output, Turn};
 use crate::cost_budget::CostBudget;
 use crate::decisions::GateRefusal;
 use crate::memory::{Memory, QUESTION_BYTES_MAX, RECALLED_MAX, Recalled};
-use crate::note_server::SAVE;
+use crate::own_tools::SAVE;
 use crate::ruling::RulingAhead;
 use crate::ruling_ahead::rule_all;
 use crate::secrets::{SecretLookup, SecretLookupError, granted};
@@ -98,6 +98,8 @@ struct EndpointState {
     cost: Option<u64>,
     slots: Arc<tokio::sync::Semaphore>,
     latency: Mutex<LatencyEstimate>,
+    /// When it was made.
+    since: Instant,
     /// The status by which it refused this agent's credentials at the last request, or 0.
     refused: AtomicU16,
 }
@@ -129,7 +131,7 @@ impl Model {
             let client = Endpoint::new(&named.url, &named.model, secret).map_err(ModelError::Client)?;
             let (clearance, slots) = (ModelClearance::of(named), Arc::new(tokio::sync::Semaphore::new(SLOTS)));
             let (latency, refused) = (Mutex::default(), AtomicU16::new(0));
-            Ok(EndpointState { client, clearance, cost: named.cost, slots, latency, refused })
+            Ok(EndpointState { client, clearance, cost: named.cost, slots, latency, since: Instant::now(), refused })
         };
         Ok(Model {
             prompt: prompt.clone(),
@@ -535,7 +537,7 @@ struct RequestFailed {
 impl EndpointState {
     fn expected(&self) -> ExpectedLatency {
         let latency = self.latency.lock().expect("no holder of the latency panics");
-        latency.expected(SLOTS, self.slots.available_permits())
+        latency.expected(SLOTS, self.slots.available_permits(), self.since.elapsed())
     }
 
     /// Sends a request, in a span of its own.
@@ -575,6 +577,7 @@ impl EndpointState {
         drop(waiting);
         let _slot = slot.map_err(|_| RequestFailed { error: EndpointError::Cancelled, partial: false })?;
         let begun = Instant::now();
+        let _running = RunningRequest::new(self, begun.duration_since(self.since));
         let (mut first, mut text) = (None, String::new());
         let asked = self.client.ask(body).await;
         self.refused.store(asked.as_ref().err().and_then(EndpointError::refused).unwrap_or(0), Ordering::Relaxed);
@@ -604,5 +607,21 @@ struct QueuedRequest<'a>(&'a EndpointState);
 impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.0.latency.lock().expect("no holder of the latency panics").queue(-1);
+    }
+}
+
+/// Counts a request as one that has a slot until it is dropped; with when it began, since its endpoint was made.
+struct RunningRequest<'a>(&'a EndpointState, Duration);
+
+impl<'a> RunningRequest<'a> {
+    fn new(endpoint: &'a EndpointState, begun: Duration) -> RunningRequest<'a> {
+        endpoint.latency.lock().expect("no holder of the latency panics").begin(begun);
+        RunningRequest(endpoint, begun)
+    }
+}
+
+impl Drop for RunningRequest<'_> {
+    fn drop(&mut self) {
+        self.0.latency.lock().expect("no holder of the latency panics").end(self.1);
     }
 }

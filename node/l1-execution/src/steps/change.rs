@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task_local;
 
 use crate::context;
-use crate::journal::{Effect, Intent, Journal, JournalError, NextStep, Step, StepOutcome};
+use crate::journal::{Effect, Intent, Journal, JournalError, NextStep, Step, StepOutcome, is_own_read};
 use crate::ruling::{GateVerdict, Permit};
 use crate::tool_call::ToolCall;
 use crate::tool_error::{ToolError, failure};
@@ -63,8 +63,7 @@ impl ChangeStep {
 
 /// What a call of memory does if it is made once more: nothing, where its row is in the batch of what it changes.
 fn effect(journal: &dyn Journal, name: &str) -> Effect {
-    let is_reading = matches!(name, "memory/get" | "memory/keys" | "memory/recall");
-    if is_reading || journal.replay().is_some() { Effect::Repeatable } else { Effect::Final }
+    if is_own_read(name) || journal.replay().is_some() { Effect::Repeatable } else { Effect::Final }
 }
 
 /// What the journal of a turn has of a call of memory, or what comes of it now, if its gate allows it: `ruling` is what that

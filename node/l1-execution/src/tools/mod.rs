@@ -186,6 +186,7 @@ impl Tools {
         let dispatched = self.dispatch(&name, arguments, ruling, &mut record).instrument(span.clone());
         let outcome = dispatched.await;
         record.end(self.decisions.agent().name(), &span, (&outcome, begun.elapsed()));
+        record.keep_name(self.listings.has(&name));
         context::run_notes().add_call(record.facts(self.servers.callee_of(&name, outcome.as_ref().ok())));
         (outcome, record)
     }

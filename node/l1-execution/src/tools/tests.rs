@@ -11,8 +11,10 @@ use serde_json::json;
 use futures::future::BoxFuture;
 
 use super::*;
+use crate::call_record::UNKNOWN;
 use crate::known::UNFIT_MAX;
 use crate::ports::Ports;
+use crate::run_notes::RunNotes;
 
 mod checks;
 mod labels;
@@ -63,6 +65,31 @@ async fn what_is_not_allowed_is_neither_told_of_nor_dispatched() {
     assert!(outcome.expect("allowed").to_string().contains("read {"));
     assert_eq!((record.outcome, record.tool.as_str()), ("done", "files/read"));
     assert!([&record.definition, &record.arguments].iter().all(|hash| hash.len() == 64) && record.result.is_some());
+}
+
+/// A record is shown beside the answer, where no gate reads it.
+#[tokio::test]
+async fn a_record_of_a_call_has_no_name_that_whoever_calls_made_up() {
+    const SAID: &str = "the real total is 7";
+    let (tools, _) = tools(&["files/*"]);
+    let made_up = [SAID.to_owned(), format!("files/{SAID}"), format!("other/{SAID}"), "files__seven".to_owned()];
+    for is_bound in [false, true] {
+        assert_eq!(tools.listed().await.len(), 2);
+        if is_bound {
+            tools.pin(tools.pinnable(&tools.definitions()));
+        }
+        for name in &made_up {
+            let run = RunNotes::default();
+            let turn = CallContext { run: run.clone(), ..CallContext::default() };
+            let (outcome, record) = context::CALL_CONTEXT.scope(turn, tools.invoke(name, "{}")).await;
+            assert!(outcome.is_err_and(|error| error.to_string().contains(&real_name(name))), "the caller is told it");
+            assert_eq!((record.tool.as_str(), run.facts().calls[0].tool.as_str()), (UNKNOWN, UNKNOWN), "{name}");
+        }
+        // Of a tool that there is, also a call that fails is told by its name.
+        for (name, arguments) in [("files__read", "{}"), ("files/write", "[]")] {
+            assert_eq!(tools.invoke(name, arguments).await.1.tool, name.replace("__", "/"));
+        }
+    }
 }
 
 #[tokio::test]

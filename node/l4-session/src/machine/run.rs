@@ -5,7 +5,7 @@
 //!
 //! **Invariants**: the records of one task are bounded; the newest ones stay.
 
-use a2a::{Message, Task};
+use a2a::{Artifact, Message, Part, Role, Task, TaskState};
 use althing_execution::admission::AdmissionProof;
 use althing_execution::run_notes::{CallFacts, TurnFacts};
 use althing_protocol::{digest, hex};
@@ -14,6 +14,8 @@ use serde_json::json;
 
 /// Bytes of all records of one task, as they are stored.
 pub(crate) const RUNS_BYTES_MAX: usize = 24 << 10;
+/// Artifacts of a task among which those of its last turn are looked for: each way to divide them is hashed.
+const DIVIDED_MAX: usize = 16;
 
 /// The records of a task's turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,6 +203,35 @@ impl Runs {
         }
     }
 
+    /// The artifacts of a task that its last turn made: all of them where it had one message, and else those that come after what the
+    /// turn before had left, as far as the hash of that says what it was. None where they are not known, as where a turn changed an
+    /// artifact of an earlier one.
+    pub fn made_last(&self, task: &Task) -> Option<Vec<Artifact>> {
+        let history = task.history.as_deref().unwrap_or_default();
+        let all = task.artifacts.as_deref().unwrap_or_default();
+        let mut told = history.iter().enumerate().rev().filter(|(_, message)| message.role != Role::Agent);
+        let (last, _) = told.next()?;
+        let Some((_, before)) = told.next() else { return Some(all.to_vec()) };
+        if all.is_empty() {
+            return Some(Vec::new());
+        }
+        if all.len() > DIVIDED_MAX {
+            return None;
+        }
+        let left = &self.kept.iter().rfind(|run| run.message == before.message_id)?.output;
+        // What was said last goes into the history when the next message comes.
+        let said = last.checked_sub(1).and_then(|at| history.get(at)).filter(|message| message.role == Role::Agent);
+        let said = said.map(|message| message.parts.as_slice());
+        let is_left = |artifacts: &[Artifact]| {
+            let artifacts = (!artifacts.is_empty()).then_some(artifacts);
+            let of = |state: &TaskState, said| hash_of(state, said, artifacts) == *left;
+            let states = [TaskState::InputRequired, TaskState::AuthRequired];
+            states.iter().any(|state| of(state, said) || said.is_some() && of(state, None))
+        };
+        let place = (0..=all.len()).find(|place| is_left(&all[..*place]))?;
+        Some(all[place..].to_vec())
+    }
+
     /// Of each record, whether the task still holds the message and the output that were recorded.
     pub fn checks(&self, task: &Task) -> Vec<(DigestCheck, DigestCheck)> {
         let newest = self.kept.len().saturating_sub(1);
@@ -235,8 +266,12 @@ fn input_hash(message: &Message) -> String {
 }
 
 fn output_hash(task: &Task) -> String {
-    let said = task.status.message.as_ref().map(|message| &message.parts);
-    hash(&json!({ "state": task.status.state, "said": said, "artifacts": task.artifacts }))
+    let said = task.status.message.as_ref().map(|message| message.parts.as_slice());
+    hash_of(&task.status.state, said, task.artifacts.as_deref())
+}
+
+fn hash_of(state: &TaskState, said: Option<&[Part]>, artifacts: Option<&[Artifact]>) -> String {
+    hash(&json!({ "state": state, "said": said, "artifacts": artifacts }))
 }
 
 fn hash(value: &serde_json::Value) -> String {

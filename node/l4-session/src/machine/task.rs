@@ -263,6 +263,18 @@ pub fn merge(known: &mut Option<Metadata>, new: Option<Metadata>) -> Result<(), 
     Ok(())
 }
 
+/// Adds to the artifacts of one turn what an output makes of them: a piece of an artifact of an earlier turn is one by itself here.
+///
+/// # Errors
+/// [`StepError::TooMuch`].
+pub fn collect(artifacts: &mut Vec<Artifact>, made: &Made) -> Result<(), StepError> {
+    match made {
+        Made::Artifact { artifact, append, last: _ } => add(artifacts, artifact.clone(), *append),
+        Made::Annotated(made, _) => collect(artifacts, made),
+        Made::Reply(_) | Made::Status(..) | Made::Begun { .. } | Made::Remember(_) => Ok(()),
+    }
+}
+
 fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Result<(), StepError> {
     let at = artifacts.iter().position(|known| known.artifact_id == artifact.artifact_id);
     match at {
@@ -280,6 +292,36 @@ fn add(artifacts: &mut Vec<Artifact>, artifact: Artifact, append: bool) -> Resul
         None => artifacts.push(artifact),
     }
     Ok(())
+}
+
+/// The id of the artifact that an output is a piece of, if it is one.
+#[must_use]
+pub fn artifact_id(made: &Made) -> Option<&str> {
+    match made {
+        Made::Annotated(made, _) => artifact_id(made),
+        Made::Artifact { artifact, .. } => Some(&artifact.artifact_id),
+        Made::Status(..) | Made::Remember(_) | Made::Begun { .. } | Made::Reply(_) => None,
+    }
+}
+
+/// Takes an artifact out of the task; gives the event that empties it, since none takes one away. None if there is no such artifact.
+pub fn take_back(task: &mut Task, id: &str) -> Option<StreamResponse> {
+    let artifacts = task.artifacts.as_mut()?;
+    let at = artifacts.iter().position(|artifact| artifact.artifact_id == id)?;
+    let artifact_id = artifacts.remove(at).artifact_id;
+    if artifacts.is_empty() {
+        task.artifacts = None;
+    }
+    // A2A wants one part at least.
+    let parts = vec![Part::text("")];
+    Some(StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+        task_id: task.id.clone(),
+        context_id: task.context_id.clone(),
+        artifact: Artifact { artifact_id, name: None, description: None, parts, metadata: None, extensions: None },
+        append: Some(false),
+        last_chunk: Some(true),
+        metadata: None,
+    }))
 }
 
 /// Joins text to preceding text, so that an answer streamed in a thousand chunks is one part.
@@ -455,6 +497,18 @@ mod tests {
         }
         let artifacts = task.artifacts.expect("artifacts");
         assert_eq!((artifacts.len(), artifacts[0].parts[0].as_text()), (1, Some("one two")));
+    }
+
+    #[test]
+    fn an_artifact_that_is_taken_back_is_empty_to_whoever_saw_it() {
+        let mut task = task();
+        let seen = piece("a lie", false).annotated(Some(Metadata::from([("a".to_owned(), Value::from(1))])));
+        assert_eq!((artifact_id(&seen), artifact_id(&Made::Status(TaskState::Working, None))), (Some("a"), None));
+        step(&mut task, seen, now()).expect("a step");
+        assert_eq!(take_back(&mut task, "b"), None);
+        let Some(StreamResponse::ArtifactUpdate(update)) = take_back(&mut task, "a") else { panic!("it was there") };
+        assert_eq!((update.artifact.artifact_id.as_str(), update.append), ("a", Some(false)));
+        assert_eq!((update.artifact.parts, task.artifacts), (vec![Part::text("")], None));
     }
 
     #[test]

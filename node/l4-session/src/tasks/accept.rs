@@ -207,9 +207,14 @@ async fn continued(
     check_idle(&record)?;
     check_room(&message, &record)?;
     asked.before = Some(record.task.status.clone());
-    let over = |_| OperationError::unsupported(format!("task {id} is over; send a message without taskId"));
-    task::continue_with(&mut record.task, message, runner.now()).map_err(over)?;
+    task::continue_with(&mut record.task, message, runner.now()).map_err(|_| over(id))?;
     Ok(record)
+}
+
+/// Why a task that is over takes no message.
+fn over(id: &str) -> OperationError {
+    let message = format!("task {id} is over: send the message without the id of a task, which begins a new one");
+    OperationError::unsupported(message)
 }
 
 /// Refuses a message for a task whose work was given to another agent.
@@ -283,7 +288,14 @@ fn check_modes(
 
 #[cfg(test)]
 mod tests {
-    use super::takes;
+    use super::{over, takes};
+
+    #[test]
+    fn a_task_that_is_over_says_what_to_send_in_words_of_every_face() {
+        let told = over("01a2").message;
+        assert!(told.contains("task 01a2 is over: send the message without the id of a task"), "{told}");
+        assert!(!told.contains("taskId"), "the command line has no such member: {told}");
+    }
 
     #[test]
     fn a_media_type_with_parameters_or_capitals_is_the_same_type() {

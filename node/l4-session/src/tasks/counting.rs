@@ -1,27 +1,72 @@
 //! Tells whoever counts what came of turns.
 
+use std::sync::Arc;
+
 use a2a::{Task, TaskState, TaskStatus};
 use althing_call::CallMetadata;
 use althing_execution::run_notes::TurnFacts;
 use althing_execution::{AgentState, TurnSuccess};
-use althing_protocol::AgentRef;
+use althing_protocol::{AgentId, AgentRef};
 use althing_td::Effect;
 
 use crate::tasks::course::{self, TurnCourse};
 use crate::tasks::first_response::Outcome;
 use crate::tasks::live::{LiveTask, TurnRequest};
-use crate::tasks::outcome::{TurnCopy, TurnOutcome};
+use crate::tasks::outcome::{CountOutcomes, TurnCopy, TurnOutcome};
 use crate::tasks::runner::TaskRunner;
 
 /// What is noted of calls that may have changed something: all but those that did not reach their tool.
 const MADE: [&str; 3] = ["done", "error", "failed"];
 
-/// Tells whoever counts what came of a turn that is over.
+/// Tells whoever counts what came of a turn that is over; of one that rests nothing before it is.
 pub(super) async fn tell(runner: &TaskRunner, live: &LiveTask) {
-    let counter = runner.live().counter().filter(|counter| counter.counts(&live.agent.id)).cloned();
-    let Some(counter) = counter else { return };
+    if live.course.rests() {
+        return;
+    }
+    // No other one can have rested.
+    let rested = live.request.journal.as_ref().and_then(|_| runner.live().take_rested(&live.id));
+    let Some(counter) = counter_of(runner, &live.agent.id) else { return };
     let outcome = of(runner, live, counter.copies(&live.agent.id));
-    counter.count(outcome).await;
+    counter.count(since_beginning(rested, outcome)).await;
+}
+
+/// Keeps what came by now of a turn that rests. Called before it can go on.
+pub(super) fn rest(runner: &TaskRunner, live: &LiveTask) {
+    live.course.rested();
+    let rested = runner.live().take_rested(&live.id);
+    if counter_of(runner, &live.agent.id).is_some() {
+        let outcome = since_beginning(rested, of(runner, live, false));
+        runner.live().keep_rested(live.id.clone(), outcome);
+    }
+}
+
+/// Tells of the turn of a task that rested and does not go on: that says nothing of its agent, and its calls were made.
+pub(super) async fn tell_rested(runner: &TaskRunner, task: &str) {
+    let Some(outcome) = runner.live().take_rested(task) else { return };
+    if let Some(counter) = counter_of(runner, &outcome.agent.id) {
+        counter.count(outcome).await;
+    }
+}
+
+/// Who counts what comes of turns of an agent, if somebody does.
+fn counter_of(runner: &TaskRunner, agent: &AgentId) -> Option<Arc<dyn CountOutcomes>> {
+    runner.live().counter().filter(|counter| counter.counts(agent)).cloned()
+}
+
+/// What came of a turn, with what had come of it when it rested. Calls from before are noted again where it is told them again, and are
+/// the same ones; of those before a checkpoint it is told nothing.
+fn since_beginning(rested: Option<TurnOutcome>, outcome: TurnOutcome) -> TurnOutcome {
+    let Some(TurnOutcome { first, mut effects, .. }) = rested else { return outcome };
+    let mut again = outcome.effects.clone();
+    effects.retain(|tool| match again.iter().position(|other| other == tool) {
+        Some(at) => {
+            again.swap_remove(at);
+            false
+        }
+        None => true,
+    });
+    effects.extend(outcome.effects);
+    TurnOutcome { first: first.or(outcome.first), effects, ..outcome }
 }
 
 /// Counts a turn that is over among those of its agent that went well, or did not.
@@ -132,7 +177,10 @@ fn is_restarting(runner: &TaskRunner, agent: &AgentRef) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use althing_execution::run_notes::CallFacts;
+    use althing_protocol::PublisherId;
 
     use super::*;
 
@@ -151,6 +199,30 @@ mod tests {
         }
         assert_eq!((judged(TurnCourse::Open), success((TurnCourse::Good, over), false, || true)), (None, None));
         assert_eq!(success((TurnCourse::Failed, rejected), false, || true), None, "it says nothing of the agent");
+    }
+
+    #[test]
+    fn calls_from_before_a_turn_rested_are_effects_once_whether_or_not_it_is_told_them_again() {
+        let of = |first: Option<u64>, effects: &[&str]| TurnOutcome {
+            agent: AgentRef::new(PublisherId::from_digest([1; 32]), "shop", "1.0.0").expect("a name"),
+            caller: "maria".to_owned(),
+            context: "c".to_owned(),
+            message: "m".to_owned(),
+            course: TurnCourse::Good,
+            first: first.map(Duration::from_millis),
+            effects: effects.iter().map(|tool| (*tool).to_owned()).collect(),
+            copy: None,
+        };
+        let whole = |rested: Option<TurnOutcome>, outcome: TurnOutcome| {
+            let whole = since_beginning(rested, outcome);
+            (whole.first.map(|first| first.as_millis()), whole.effects.join(" "))
+        };
+        let (rested, over) = (of(Some(2), &["mail", "mail", "shop"]), of(Some(9), &["mail", "mail", "shop", "mail"]));
+        assert_eq!(whole(None, over.clone()), (Some(9), "mail mail shop mail".to_owned()));
+        assert_eq!(whole(Some(rested.clone()), over), (Some(2), "mail mail shop mail".to_owned()));
+        // It went on from a checkpoint.
+        assert_eq!(whole(Some(rested), of(None, &["shop", "bank"])), (Some(2), "mail mail shop bank".to_owned()));
+        assert_eq!(whole(Some(of(None, &[])), of(Some(9), &["mail"])), (Some(9), "mail".to_owned()));
     }
 
     #[test]

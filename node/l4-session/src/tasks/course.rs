@@ -38,6 +38,7 @@ pub enum TurnCourse {
 pub(crate) struct CourseNotes {
     fault: OnceLock<TurnCourse>,
     first: OnceLock<Duration>,
+    rests: OnceLock<()>,
 }
 
 impl CourseNotes {
@@ -59,6 +60,16 @@ impl CourseNotes {
     /// It panicked.
     pub fn broke_down(&self) {
         let _ = self.fault.set(TurnCourse::Crashed);
+    }
+
+    /// It is not over: it goes on when somebody has answered.
+    pub fn rested(&self) {
+        let _ = self.rests.set(());
+    }
+
+    /// Whether it is not over.
+    pub fn rests(&self) -> bool {
+        self.rests.get().is_some()
     }
 
     /// How it went, if it ended with an error or panicked; the first one counts.

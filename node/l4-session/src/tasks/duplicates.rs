@@ -124,6 +124,6 @@ impl SentMessage<'_> {
 }
 
 /// Whether a turn is that of a message, and nobody was told yet that it is over.
-fn works_on(live: &LiveTask, message_id: &str) -> bool {
+pub(super) fn works_on(live: &LiveTask, message_id: &str) -> bool {
     live.is_of(message_id) && !task::is_idle(&live.record().task.status.state)
 }

@@ -3,14 +3,16 @@
 
 use std::sync::OnceLock;
 
-use a2a::{Message, StreamResponse, Task};
+use a2a::{Message, Task};
 use althing_call::OperationError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+
+use crate::tasks::events::TaskEvents;
 
 /// The first response to a streaming message.
 pub(crate) enum FirstResponse {
     /// The task and its further events.
-    Task(Task, mpsc::Receiver<StreamResponse>),
+    Task(Task, TaskEvents),
     /// The agent's message; no task follows.
     Reply(Message),
     /// The agent's error.

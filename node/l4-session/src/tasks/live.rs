@@ -1,5 +1,6 @@
 //! A live task: its turn, and its listeners.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::machine::record::Record;
 use crate::machine::size::stored_bytes;
 use crate::machine::task;
 use crate::tasks::course::CourseNotes;
+use crate::tasks::events::TaskEvents;
 use crate::tasks::first_response::{Answer, FirstResponse, FirstResponseReceiver, Outcome};
 use crate::tasks::handoffs::Relays;
 use crate::tasks::in_flight::MessageKey;
@@ -118,13 +120,22 @@ pub(crate) struct Listener {
     pub(super) is_subscription: bool,
     /// Where what is said of the events is added to.
     answer: AnswerAttributes,
+    /// Why it is told nothing more, where the task goes on.
+    left: Arc<OnceLock<OperationError>>,
 }
 
 impl Listener {
     /// One whose call has that answer, and what it receives.
-    pub fn new(is_subscription: bool, answer: &AnswerAttributes) -> (Listener, mpsc::Receiver<StreamResponse>) {
+    pub fn new(is_subscription: bool, answer: &AnswerAttributes) -> (Listener, TaskEvents) {
         let (sender, receiver) = mpsc::channel(EVENTS);
-        (Listener { sender, is_subscription, answer: answer.clone() }, receiver)
+        let left: Arc<OnceLock<OperationError>> = Arc::default();
+        let listener = Listener { sender, is_subscription, answer: answer.clone(), left: left.clone() };
+        (listener, TaskEvents::new(receiver, left))
+    }
+
+    /// It is told nothing more than what it was sent, and then why, though the task goes on. Who says it first says why.
+    pub fn leave(&self, why: &OperationError) {
+        let _ = self.left.set(why.clone());
     }
 
     /// Whether its receiver was dropped.
@@ -156,6 +167,8 @@ pub(super) struct LiveState {
     pub(super) artifact_bytes: usize,
     /// Upper bound of the stored task's bytes: those when the turn began, and of all outputs since.
     pub(super) stored_bytes: usize,
+    /// The ids of the artifacts that the turn has made so far, or added to.
+    pub(super) made: BTreeSet<String>,
     /// How the agent ended the turn. It becomes the task's state once it is on disk.
     pub(super) ending: Option<Ending>,
     pub(super) running: bool,
@@ -202,6 +215,14 @@ impl LiveState {
         self.waiting == 0 && !self.keep_alive
     }
 
+    /// Takes the artifacts out of the task that the turn has made so far; gives what listeners are told of that.
+    pub(super) fn take_back(&mut self) -> Vec<StreamResponse> {
+        let made = std::mem::take(&mut self.made);
+        let events = made.iter().filter_map(|id| task::take_back(&mut self.record.task, id)).collect();
+        self.artifact_bytes = artifact_bytes(&self.record);
+        events
+    }
+
     /// Sends the task as the first response.
     pub(super) fn open(&mut self) {
         self.begun = true;
@@ -225,8 +246,7 @@ impl LiveState {
         self.begun = true;
         for waiter in std::mem::take(&mut self.first_responses) {
             waiter.answer.add_all(&self.said);
-            let (_, nothing_more) = mpsc::channel(1);
-            let task = || FirstResponse::Task(self.record.task.clone(), nothing_more);
+            let task = || FirstResponse::Task(self.record.task.clone(), TaskEvents::none());
             // The client may have hung up.
             let _ = waiter.sender.send(outcome.clone().map_or_else(task, FirstResponse::from));
         }
@@ -298,6 +318,7 @@ impl LiveTask {
             listeners,
             artifact_bytes,
             stored_bytes,
+            made: BTreeSet::new(),
             ending: None,
             running: true,
             // Of a task that rests, its sender is shown nothing before that.
@@ -335,6 +356,7 @@ impl LiveTask {
         let mut now = self.lock();
         record.add_label(now.record.label);
         now.artifact_bytes = artifact_bytes(&record);
+        now.made.clear();
         (now.stored_bytes, now.ending, now.record) = (stored_bytes, None, record);
         drop(now);
         // What is refused again is noted again.
@@ -388,11 +410,7 @@ impl LiveTask {
 
     /// The task as it is now and its further events; none if there are too many listeners. What is said of them is added to
     /// `answer`.
-    pub fn listen(
-        &self,
-        is_subscription: bool,
-        answer: &AnswerAttributes,
-    ) -> Option<(Task, mpsc::Receiver<StreamResponse>)> {
+    pub fn listen(&self, is_subscription: bool, answer: &AnswerAttributes) -> Option<(Task, TaskEvents)> {
         let mut now = self.lock();
         now.listeners.retain(|held| !held.is_gone());
         if now.listeners.len() == LISTENERS_MAX {

@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use a2a::{StreamResponse, Task, TaskState};
+use a2a::{Task, TaskState};
 use althing_call::OperationError;
 use althing_protocol::{AgentRef, AnswerAttributes};
-use tokio::sync::mpsc;
 
 use crate::machine::record::{Record, Scope};
 use crate::machine::shares::{Claim, Load, OverCapacity, ShareOwner, Shares};
+use crate::tasks::events::TaskEvents;
 use crate::tasks::in_flight::MessageKey;
 use crate::tasks::live::{LISTENERS_MAX, Listener, LiveTask, TurnRequest, too_many_listeners};
-use crate::tasks::outcome::{CountOutcomes, Counter};
+use crate::tasks::outcome::{CountOutcomes, Counter, TurnOutcome};
 
 /// Turns that may run at once, and the memory of their tasks; beyond that new ones are refused. A task whose turn runs is
 /// in memory up to three times: as it is, as its agent was given it, and as it is written.
 const LIVE_MAX: Load = Load { turns: 4_096, bytes: 128 << 20 };
 /// Write locks, which idle tasks share.
 const WRITE_LOCKS: usize = 32;
+/// Turns that rest of which it is kept what came of them by then.
+const RESTED_MAX: usize = 1_024;
 
 /// The end of a turn of a task that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(crate) struct LiveTasks {
     ends: OnceLock<Box<dyn Fn(TurnEnd) + Send + Sync>>,
     /// Who counts what comes of turns.
     counter: Counter,
+    /// What came by then of turns that rest and are counted when they are over, by their tasks.
+    rested: Mutex<BTreeMap<String, TurnOutcome>>,
 }
 
 struct Tasks {
@@ -61,7 +65,8 @@ impl LiveTasks {
             waiting: BTreeMap::new(),
         };
         let (ends, counter) = (OnceLock::new(), Counter::new());
-        LiveTasks { tasks: Mutex::new(tasks), write_locks: Default::default(), ends, counter }
+        let (write_locks, rested) = Default::default();
+        LiveTasks { tasks: Mutex::new(tasks), write_locks, ends, counter, rested }
     }
 
     /// The turn of a task, while it runs.
@@ -215,6 +220,19 @@ impl LiveTasks {
         self.counter.get()
     }
 
+    /// Keeps what came of a turn until it rests, if there is room.
+    pub fn keep_rested(&self, task: String, outcome: TurnOutcome) {
+        let mut rested = self.rested.lock().expect("no holder of the turns that rest panics");
+        if rested.len() < RESTED_MAX {
+            rested.insert(task, outcome);
+        }
+    }
+
+    /// Removes and gives what came of the turn of a task until it rested, if that is kept.
+    pub fn take_rested(&self, task: &str) -> Option<TurnOutcome> {
+        self.rested.lock().expect("no holder of the turns that rest panics").remove(task)
+    }
+
     /// Says that a turn ended whose task is kept.
     pub fn tell_end(&self, live: &LiveTask, state: TaskState) {
         if let Some(hear) = self.ends.get() {
@@ -229,11 +247,7 @@ impl LiveTasks {
 
     /// Subscribes to a task whose turn runs: gives the task as it is and its further events. None if no turn runs: then there
     /// is room for another listener that waits for the next one. What is said of them is added to `answer`.
-    pub fn listen(
-        &self,
-        id: &str,
-        answer: &AnswerAttributes,
-    ) -> Result<Option<(Task, mpsc::Receiver<StreamResponse>)>, OperationError> {
+    pub fn listen(&self, id: &str, answer: &AnswerAttributes) -> Result<Option<(Task, TaskEvents)>, OperationError> {
         let tasks = self.tasks();
         match tasks.running(id) {
             Some(live) => live.listen(true, answer).map(Some).ok_or_else(|| too_many_listeners(id)),
@@ -248,7 +262,7 @@ impl LiveTasks {
         id: &str,
         answer: &AnswerAttributes,
         is_as_read: impl FnOnce() -> bool,
-    ) -> Result<Option<mpsc::Receiver<StreamResponse>>, OperationError> {
+    ) -> Result<Option<TaskEvents>, OperationError> {
         // Held from looking to subscribing, so that no turn begins or ends in between.
         let mut tasks = self.tasks();
         if tasks.running(id).is_some() || !is_as_read() {

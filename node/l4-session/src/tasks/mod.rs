@@ -11,6 +11,7 @@ mod course;
 mod departures;
 mod doubt;
 mod duplicates;
+mod events;
 mod expiry;
 mod figures;
 mod first_response;
@@ -53,6 +54,7 @@ mod waits;
 
 pub use answers::ANSWERS;
 pub use course::TurnCourse;
+pub use events::{is_left_turn, left_turn};
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use handoffs::{
     DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT, HandoffCall, HandoffError, HandoffGiver, HandoffProgress,

@@ -12,6 +12,7 @@ use crate::machine::session::TurnId;
 use crate::machine::task;
 use crate::tasks::begin;
 use crate::tasks::closing;
+use crate::tasks::counting;
 use crate::tasks::live::LiveTask;
 use crate::tasks::runner::TaskRunner;
 
@@ -57,6 +58,7 @@ pub(super) async fn park(runner: &TaskRunner, live: &LiveTask, rest: &TurnRest) 
         Some(event)
     })
     .await;
+    counting::rest(runner, live);
     closing::end_kept(runner, live, TaskState::AuthRequired);
     watch(runner, name, live.id.clone());
 }
@@ -105,6 +107,12 @@ pub(super) fn give_up(record: &mut Record) -> Option<TurnId> {
     begin::turn(record, &begin?)
 }
 
+/// Fails the task of a turn that does not go on.
+pub(super) async fn fail(runner: &TaskRunner, live: &LiveTask, reason: String) {
+    closing::fail(runner, live, reason).await;
+    counting::tell_rested(runner, &live.id).await;
+}
+
 /// Deletes the journal of a turn that does not go on, and has nobody asked for it any more.
 pub(super) async fn forget(runner: &TaskRunner, record: &Record, turn: &TurnId) {
     if let Some(asks) = runner.asks().get() {
@@ -112,6 +120,7 @@ pub(super) async fn forget(runner: &TaskRunner, record: &Record, turn: &TurnId) 
     }
     let journals = runner.store().journals();
     journals.give_up(&record.agent, &record.task.id);
+    counting::tell_rested(runner, &record.task.id).await;
     // What cannot be deleted is deleted when the node starts again.
     if let Err(error) = journals.delete(&turn.prefix()).await {
         tracing::warn!(task = record.task.id, %error, "the journal of a turn that does not go on cannot be read");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{Message, Task, TaskState};
+use a2a::{Artifact, Message, Task, TaskState};
 use althing_call::{CallMetadata, Principal};
 use althing_execution::agent::{Agent, Made};
 use althing_execution::journal::{Journal, TurnRights};
@@ -37,12 +37,22 @@ pub struct TaskTape {
     pub agent: String,
     /// The version of the agent that was given its last message, where that was noted.
     pub version: Option<String>,
+    /// The artifacts that its last turn made, where what is on record of its turns says which they are.
+    pub made: Option<Vec<Artifact>>,
     /// The label of all that is in it.
     pub label: Option<Label>,
     /// What is recorded of its turns that are over, the oldest first; none where its agent's contract does not say so.
     pub turns: Vec<RecordedTurn>,
     /// With what each of them began.
     pub(super) begins: Vec<Begin>,
+}
+
+impl TaskTape {
+    /// What its last turn answered: the task with the artifacts alone that this turn made; none where these are not known.
+    #[must_use]
+    pub fn answered(&self) -> Option<Task> {
+        self.made.clone().map(|made| Task { artifacts: Some(made), ..self.task.clone() })
+    }
 }
 
 /// Why an agent is not rehearsed.
@@ -102,6 +112,8 @@ pub struct Rehearsal {
     agent: AgentRef,
     /// The task that is made in memory alone; none before the first message.
     record: Option<Record>,
+    /// The artifacts that its last turn made.
+    made: Vec<Artifact>,
     /// How its last turn went; none before the first message.
     course: Option<TurnCourse>,
     /// What its last turn did, as it is noted.
@@ -119,7 +131,8 @@ impl Rehearsal {
         if !inner.is_some_and(|inner| is_enclosed(&*inner)) {
             return Err(RehearsalError::Open { agent: agent.to_owned() });
         }
-        Ok(Rehearsal { runner: runner.clone(), agent: chosen, record: None, course: None, run: RunNotes::default() })
+        let (runner, run) = (runner.clone(), RunNotes::default());
+        Ok(Rehearsal { runner, agent: chosen, record: None, made: Vec::new(), course: None, run })
     }
 
     /// The agent, in the version that answers.
@@ -138,6 +151,12 @@ impl Rehearsal {
     #[must_use]
     pub fn task(&self) -> Option<&Task> {
         self.record.as_ref().map(|record| &record.task)
+    }
+
+    /// What its last turn answered: the task with the artifacts alone that this turn made; none before the first message.
+    #[must_use]
+    pub fn answered(&self) -> Option<Task> {
+        self.task().map(|task| Task { artifacts: Some(self.made.clone()), ..task.clone() })
     }
 
     /// How its last turn went; none before the first message.
@@ -163,8 +182,8 @@ impl Rehearsal {
         self.turn(copy.message.clone(), Script::Copied(copy), journal).await
     }
 
-    /// Gives the agent a message, and waits until its turn has ended: then [`Rehearsal::task`] has what it answered. A message after
-    /// the end of a task begins another one in the same conversation.
+    /// Gives the agent a message, and waits until its turn has ended: then [`Rehearsal::answered`] has what it answered. A message
+    /// after the end of a task begins another one in the same conversation.
     pub async fn turn(&mut self, message: Message, script: Script<'_>, journal: Arc<dyn Journal>) -> TurnTimes {
         let (message_id, now) = (message.message_id.clone(), self.runner.now());
         let mut record = self.told(message, script);
@@ -174,12 +193,12 @@ impl Rehearsal {
         turn.parameters.rights = TurnRights { lease: None, journal: Some(journal) };
         task::set_status(&mut record.task, TaskState::Working, None, now);
         let begun = Instant::now();
-        let mut first = None;
+        let (mut first, mut made) = (None, Vec::new());
         let most = asked.within.map_or(REHEARSAL_MAX, |within| within.min(REHEARSAL_MAX));
         let hear = || {
             first.get_or_insert_with(|| begun.elapsed());
         };
-        let ended = timeout(most, self.play(turn, &mut record, hear)).await;
+        let ended = timeout(most, self.play(turn, (&mut record, &mut made), hear)).await;
         let missed = ended.is_err().then(|| course::missed(most));
         let ended = ended.unwrap_or_else(|_| {
             Err(AgentError::Failed(format!("it did not end within the {} ms that it may take", most.as_millis())))
@@ -189,7 +208,7 @@ impl Rehearsal {
         let course = fault.unwrap_or_else(|| course::course_of(&record.task.status.state));
         self.course = Some(course::heard(course, &asked.run));
         self.run = asked.run;
-        self.record = Some(record);
+        (self.record, self.made) = (Some(record), made);
         TurnTimes { first, whole: begun.elapsed() }
     }
 
@@ -214,8 +233,13 @@ impl Rehearsal {
         }
     }
 
-    /// Runs the turn, and applies what the agent emits; `hear` is called at each of it.
-    async fn play(&self, turn: Turn, record: &mut Record, mut hear: impl FnMut()) -> Result<(), AgentError> {
+    /// Runs the turn, and applies what the agent emits, also to the artifacts of this turn alone; `hear` is called at each of it.
+    async fn play(
+        &self,
+        turn: Turn,
+        (record, artifacts): (&mut Record, &mut Vec<Artifact>),
+        mut hear: impl FnMut(),
+    ) -> Result<(), AgentError> {
         let (output, mut outputs) = Output::channel();
         let mut working = Box::pin(self.runner.host().turn(&self.agent, turn, output));
         let (mut outcome, mut bytes) = (None, 0);
@@ -225,7 +249,7 @@ impl Rehearsal {
                 made = outputs.recv() => match made {
                     Some(made) => {
                         hear();
-                        self.apply(record, made, &mut bytes)?;
+                        self.apply((&mut *record, &mut *artifacts), made, &mut bytes)?;
                     }
                     // All outputs were applied; how the turn ended comes from `working`.
                     None => match outcome.take() {
@@ -238,7 +262,12 @@ impl Rehearsal {
         }
     }
 
-    fn apply(&self, record: &mut Record, made: Made, bytes: &mut usize) -> Result<(), AgentError> {
+    fn apply(
+        &self,
+        (record, artifacts): (&mut Record, &mut Vec<Artifact>),
+        made: Made,
+        bytes: &mut usize,
+    ) -> Result<(), AgentError> {
         let size = task::size(&made);
         *bytes = bytes.saturating_add(size.artifact_bytes);
         if task::exceeds_message_limit(&made, &size) || *bytes > task::ARTIFACT_BYTES_MAX {
@@ -251,7 +280,8 @@ impl Rehearsal {
         if task::is_idle(&record.task.status.state) {
             return Err(AgentError::Failed("it went on after it had said that it was done".to_owned()));
         }
-        let stepped = task::step(&mut record.task, made, self.runner.now());
+        let now = self.runner.now();
+        let stepped = task::collect(artifacts, &made).and_then(|()| task::step(&mut record.task, made, now));
         stepped.map(drop).map_err(|error| AgentError::Failed(error.to_string()))
     }
 

@@ -3,9 +3,9 @@
 use a2a::{SendMessageResponse, StreamResponse, Task};
 use althing_call::{OperationError, Reply};
 use futures::StreamExt as _;
-use tokio::sync::mpsc;
 
 use crate::machine::task::{self, ANSWER_BYTES_MAX};
+use crate::tasks::events::TaskEvents;
 
 /// Bytes of an answer beside the task in it.
 pub(super) const WRAPPING: usize = 4 << 10;
@@ -21,19 +21,24 @@ pub(super) fn shown(task: Task, history_length: Option<i32>) -> Result<Reply, Op
     Reply::json(&task::fit(task::view(task, history_length, true), ANSWER_BYTES_MAX))
 }
 
-/// A stream of the task as it is, then its events.
+/// A stream of the task as it is, then its events; an error at the end where these go on elsewhere, or later.
 pub(super) fn stream(
     task: Task,
-    events: mpsc::Receiver<StreamResponse>,
+    events: TaskEvents,
     told: impl Fn(StreamResponse) -> Result<StreamResponse, OperationError> + Send + 'static,
 ) -> Reply {
-    let later =
-        futures::stream::unfold(events, |mut events| async { events.recv().await.map(|event| (event, events)) });
+    let later = futures::stream::unfold(events, |mut events| async move {
+        let next = match events.recv().await {
+            Some(event) => Ok(event),
+            None => Err(events.take_left()?),
+        };
+        Some((next, events))
+    });
     let task = task::fit(task, ANSWER_BYTES_MAX - WRAPPING);
-    let all = futures::stream::iter([StreamResponse::Task(task)]).chain(later);
+    let all = futures::stream::iter([Ok(StreamResponse::Task(task))]).chain(later);
     Reply::Events(
         all.map(move |event| {
-            serde_json::to_vec(&told(event)?).map_err(|error| OperationError::internal(error.to_string()))
+            serde_json::to_vec(&told(event?)?).map_err(|error| OperationError::internal(error.to_string()))
         })
         .boxed(),
     )

@@ -21,7 +21,6 @@ use crate::machine::session::{Begin, Damage, TurnRows};
 use crate::machine::size::stored_bytes;
 use crate::machine::task;
 use crate::tasks::begin;
-use crate::tasks::closing;
 use crate::tasks::live::{LiveTask, TurnRequest};
 use crate::tasks::parking::{self, CONSENT_RETRY, RETRY};
 use crate::tasks::read_ahead::{self, ReadAhead};
@@ -128,7 +127,7 @@ pub(super) async fn give_up(runner: &TaskRunner, id: &str) -> bool {
     };
     note_loss(runner, &record.agent, id, &failure);
     match agent.and_then(|agent| begin_again(runner, &agent, record, rows, None)) {
-        Some(live) => closing::fail(runner, &live, failure.to_string()).await,
+        Some(live) => parking::fail(runner, &live, failure.to_string()).await,
         // There is no room for it, or its beginning names no agent.
         None => note_unreadable(runner, id, &failure.to_string()).await,
     }
@@ -210,7 +209,7 @@ async fn resume_task(
             tracing::warn!(agent = agent.name(), task = id, %failure, "a turn does not go on");
             keep_for_restart(&live, &failure);
             note_loss(runner, agent.name(), id, &failure);
-            closing::fail(runner, &live, failure.to_string()).await;
+            parking::fail(runner, &live, failure.to_string()).await;
         }
     }
     Progress::Made

@@ -98,10 +98,6 @@ pub(crate) struct Resumer {
 pub(crate) const STOPPING: &str =
     "its node is being stopped: send the message again once it is up, or to another node that hosts the agent";
 
-/// What callers are told whose turns go on when the node is up again.
-pub(crate) const GOES_ON: &str =
-    "its node is being stopped: the task goes on once it is up again; subscribe to it then, or send the message again";
-
 impl TaskRunner {
     /// Opens the task store, as [`crate::TaskService::open`] says.
     pub async fn open(

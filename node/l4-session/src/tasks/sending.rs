@@ -5,12 +5,13 @@ use std::sync::Arc;
 use a2a::{SendMessageResponse, StreamResponse, TaskState};
 use althing_call::{CallMetadata, Consent, OperationError, Reply};
 use futures::StreamExt as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::machine::record::Scope;
 use crate::machine::task;
 use crate::tasks::accept::Start;
 use crate::tasks::duplicates::{Accepted, SentMessage};
+use crate::tasks::events::TaskEvents;
 use crate::tasks::first_response::{FirstResponse, Outcome};
 use crate::tasks::live::{AnswerWaiter, LiveTask, too_many_listeners};
 use crate::tasks::replies::{sent, stream};
@@ -113,7 +114,7 @@ impl MessageSender<'_> {
                     // It is idle: there are no further events.
                     let record = runner.read(agent, scope, &id)?;
                     metadata.answer.add_label(record.label);
-                    return Ok(stream(task::view(record.task, history_length, true), mpsc::channel(1).1, Ok));
+                    return Ok(stream(task::view(record.task, history_length, true), TaskEvents::none(), Ok));
                 };
                 let (task, events) = live.listen(false, &metadata.answer).ok_or_else(|| too_many_listeners(&id))?;
                 return Ok(stream(task::view(task, history_length, true), events, Ok));

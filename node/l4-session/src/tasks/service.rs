@@ -15,8 +15,10 @@ use althing_store::Store;
 
 use crate::machine::moves::Signer;
 use crate::machine::record::Scope;
+use crate::machine::task::{Duplicate, compare_message};
 use crate::push::Postman;
 use crate::tasks::absence;
+use crate::tasks::duplicates::works_on;
 use crate::tasks::expiry;
 use crate::tasks::figures::AgentFigures;
 use crate::tasks::live_tasks::TurnEnd;
@@ -101,6 +103,16 @@ impl TaskService {
         // In this order: a turn that ends is in the store before it is live no more.
         runner.live().began_by(name, scope, message_id).is_some()
             || runner.store().began_by(name, scope, message_id).is_some()
+    }
+
+    /// The version of an agent that works on the same message here, if one does, and the id of the conversation in which it does.
+    #[must_use]
+    pub fn at_work(&self, agent: &HostedAgent, scope: Scope, message: &a2a::Message) -> Option<(Arc<str>, String)> {
+        let (live, id) = (self.runner.live(), &message.message_id);
+        let task = live.began_by(agent.name(), scope, id)?;
+        let working = live.running(&task).filter(|working| works_on(working, id))?;
+        let of_it = working.record().task;
+        (compare_message(&of_it, message) == Duplicate::Same).then(|| (working.agent.version.clone(), of_it.context_id))
     }
 
     /// Whether this is a task of that agent.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::journal::TurnJournal;
 use crate::machine::losses::TurnLoss;
 use crate::machine::session::{Choice, Doubt};
+use crate::machine::task::is_idle;
 use crate::tasks::begin;
 use crate::tasks::live::LiveTask;
 use crate::tasks::recording;
@@ -50,7 +51,7 @@ pub struct SessionSummary {
     pub context: String,
     /// What the turn does.
     pub state: SessionState,
-    /// Rows of its journal.
+    /// Rows of its journal; none before its first call, or while its first request to a model is answered.
     pub rows: u64,
     /// Their bytes, with their keys.
     pub bytes: u64,
@@ -377,8 +378,11 @@ fn running(live: &LiveTask) -> Option<SessionSummary> {
     let ledger = journal.ledger();
     let doubts: Vec<CallDoubt> = ledger.doubts.into_iter().map(CallDoubt::from).collect();
     let state = if doubts.is_empty() { SessionState::Working } else { SessionState::InDoubt };
-    let (rows, bytes, context) = (ledger.rows, ledger.bytes, live.lock().record.task.context_id.clone());
-    (rows > 0).then(|| SessionSummary {
+    let (rows, bytes) = (ledger.rows, ledger.bytes);
+    let now = live.lock();
+    let (context, state_now) = (now.record.task.context_id.clone(), &now.record.task.status.state);
+    // Of a turn whose end is told at this moment the journal is deleted.
+    (rows > 0 || !is_idle(state_now)).then(|| SessionSummary {
         session: journal.session(),
         task: live.id.clone(),
         agent: live.agent.name().to_owned(),

@@ -144,9 +144,10 @@ pub(super) fn tape(runner: &TaskRunner, task: &str) -> Result<TaskTape, StepsErr
         let read = runner.store().journals().tape(&key, &seal);
         turns.extend(read.map_err(|damage| damaged(task, damage))?);
     }
-    let Record { task, agent, label, version, .. } = record;
+    let Record { task, agent, label, version, runs, .. } = record;
     let (begins, turns) = turns.into_iter().unzip();
-    Ok(TaskTape { task, agent, version, label, turns, begins })
+    let made = runs.made_last(&task);
+    Ok(TaskTape { task, agent, version, made, label, turns, begins })
 }
 
 /// A task as it is.

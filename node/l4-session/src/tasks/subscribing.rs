@@ -1,10 +1,11 @@
 //! Following a task from now on.
 
-use a2a::{StreamResponse, Task};
+use a2a::Task;
 use althing_call::{CallMetadata, OperationError};
-use tokio::sync::mpsc;
 
 use crate::machine::record::Scope;
+use crate::machine::task::is_idle;
+use crate::tasks::events::{TaskEvents, left_turn};
 use crate::tasks::runner::{HostedAgent, TaskRunner};
 
 /// Subscribes to a task that belongs to this caller and this agent: gives it as it is, and its further events. What is said
@@ -15,7 +16,7 @@ pub(crate) async fn subscribe(
     scope: Scope,
     id: &str,
     call: &CallMetadata,
-) -> Result<(Task, mpsc::Receiver<StreamResponse>), OperationError> {
+) -> Result<(Task, TaskEvents), OperationError> {
     if !runner.is_own_task(agent, scope, id) {
         return Err(OperationError::task_not_found(id));
     }
@@ -27,6 +28,9 @@ pub(crate) async fn subscribe(
         let summary = runner.store().summary(id).ok_or_else(|| OperationError::task_not_found(id))?;
         if summary.state.is_terminal() && !summary.departed {
             return Err(OperationError::unsupported(format!("task {id} is over; GetTask shows it")));
+        }
+        if runner.ending().is_cancelled() && !is_idle(&summary.state) {
+            return Err(left_turn());
         }
         let (reader, of, named) = (runner.clone(), agent.clone(), id.to_owned());
         let record = runner.apart(move || reader.kept(&of, scope, &named)).await??;

@@ -17,6 +17,7 @@ use crate::machine::record::{Record, WORKING_BYTES_MAX};
 use crate::machine::recovery;
 use crate::machine::task;
 use crate::tasks::closing::{end_turn, finish, push, refuse};
+use crate::tasks::events;
 use crate::tasks::first_response::Outcome;
 use crate::tasks::handoffs::Relay;
 use crate::tasks::live::{Ending, LiveState, LiveTask, TurnRequest};
@@ -24,7 +25,7 @@ use crate::tasks::notes;
 use crate::tasks::parking;
 use crate::tasks::persistence::PERSISTED_AFTER;
 use crate::tasks::preemption;
-use crate::tasks::runner::{GOES_ON, STOPPING, TaskRunner};
+use crate::tasks::runner::{STOPPING, TaskRunner};
 use crate::tasks::store::TaskStoreError;
 
 /// What stops a turn.
@@ -47,6 +48,8 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
         now.begun.then_some(event)
     });
     push(runner, live, event.await).await;
+    // Asked now: before the turn is over the agent may be gone.
+    let shows_early = runner.host().shows_early(&live.agent);
     let (stop, begun) = (stopped(runner, live), Instant::now());
     tokio::pin!(stop);
     loop {
@@ -58,12 +61,33 @@ pub(super) async fn run(runner: &TaskRunner, live: &LiveTask) -> Option<Relay> {
                 None => continue,
             }
         }
+        if shows_early && is_unjudged(live, &ended) {
+            // Rarely needed, and large.
+            Box::pin(take_back(runner, live)).await;
+        }
         match ended {
             // What the agent of work that is given away said last is not heard: the work is not its own any more.
             Stop::Relay(relay) => return Some(*relay),
             Stop::End(ended) => end(runner, live, ended).await,
         }
         return None;
+    }
+}
+
+/// Whether a turn stops before its answer is judged, and its task goes on.
+fn is_unjudged(live: &LiveTask, ended: &Stop) -> bool {
+    match ended {
+        Stop::Relay(_) => true,
+        Stop::End(ended) => live.interruption().is_some() && matches!(ended, Err(AgentError::Cancelled)),
+    }
+}
+
+/// Takes back what was seen of an answer before anybody judged it, and what stood before in the place of that: else the task could
+/// be completed with it.
+async fn take_back(runner: &TaskRunner, live: &LiveTask) {
+    let events = live.lock().take_back();
+    for event in events {
+        push(runner, live, live.change(|_| Some(event)).await).await;
     }
 }
 
@@ -192,14 +216,18 @@ fn goes_on(runner: &TaskRunner, live: &LiveTask, ended: &Result<(), AgentError>)
     is_stopped && live.request.journal.is_some()
 }
 
-/// Leaves a task on disk as it is: its turn goes on when the node is up again. Whoever waits is told so.
+/// Leaves a task on disk as it is: its turn goes on when the node is up again. Whoever waits, or follows it, is told so.
 pub(super) async fn leave(runner: &TaskRunner, live: &LiveTask) {
     if let Some(journal) = &live.request.journal {
         journal.leave().await;
     }
-    let left = Outcome::Refused(OperationError::busy(GOES_ON));
+    let why = events::left_turn();
+    let left = Outcome::Refused(why.clone());
     live.answer.settle(left.clone());
-    live.lock().close(Some(left));
+    let mut now = live.lock();
+    now.close(Some(left));
+    now.listeners.iter().for_each(|listener| listener.leave(&why));
+    drop(now);
     // As of a task that is over: nobody hears more of it from this node.
     end_turn(runner, live, TaskState::Failed);
 }
@@ -307,6 +335,7 @@ pub(super) async fn apply(runner: &TaskRunner, live: &LiveTask, made: Made) -> R
                 None
             }
             Err(made) => {
+                now.made.extend(task::artifact_id(&made).map(str::to_owned));
                 let stepped = task::step(&mut now.record.task, *made, runner.now());
                 now.begun = true;
                 // A task whose first state is its last is sent when that is on disk.

@@ -9,6 +9,11 @@ use serde_json::Value;
 
 /// The data that the node's own runtimes add to an answer.
 const NOTES: [&str; 2] = ["usage", "tools"];
+/// The model in a note, as the endpoint or else the owner names it.
+const MODEL: &str = "model";
+/// Bytes of a name or a hash in a note, and what stands in one beside letters and digits.
+const NAME_BYTES_MAX: usize = 128;
+const NAME_MARKS: &str = "._:/@+-";
 
 /// What a turn answers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,6 +24,8 @@ pub struct Answer {
     pub ending: AnswerEnd,
     /// What the node's own runtime noted of it.
     pub notes: Notes,
+    /// The ids of the artifacts that it adds to and did not begin: where the task had one of these before, the two are one to callers.
+    pub continued: Vec<String>,
 }
 
 /// A piece of an answer.
@@ -69,7 +76,7 @@ impl Answer {
             reader.output(made);
         }
         let pieces = reader.artifacts.into_iter().flat_map(|(_, pieces)| pieces).chain(reader.message).collect();
-        Answer { pieces, ending: reader.ending, notes: reader.found }
+        Answer { pieces, ending: reader.ending, notes: reader.found, continued: reader.continued }
     }
 
     /// What a message says.
@@ -121,6 +128,7 @@ struct Reader {
     message: Vec<Piece>,
     ending: AnswerEnd,
     found: Notes,
+    continued: Vec<String>,
 }
 
 impl Reader {
@@ -129,6 +137,9 @@ impl Reader {
             Made::Annotated(made, _) => self.output(made),
             Made::Artifact { artifact, append, .. } => {
                 let known = self.artifacts.iter().rposition(|(id, _)| *id == artifact.artifact_id).filter(|_| *append);
+                if *append && known.is_none() {
+                    self.continued.push(artifact.artifact_id.clone());
+                }
                 let before = known.map(|place| std::mem::take(&mut self.artifacts[place].1)).unwrap_or_default();
                 let pieces = self.pieces(before, &artifact.parts);
                 match known {
@@ -181,13 +192,28 @@ impl Reader {
     /// Whether it is a note of the node's own runtime, which it reads then.
     fn is_note(&mut self, data: &Value) -> bool {
         let Some(members) = data.as_object().filter(|_| self.notes) else { return false };
-        if members.is_empty() || !members.keys().all(|name| NOTES.contains(&name.as_str())) {
+        if members.is_empty() || !members.keys().all(|name| NOTES.contains(&name.as_str())) || !is_bare(data) {
             return false;
         }
         if let Some(finish) = data["usage"]["finish"].as_str() {
             self.found.finish = Some(finish.to_owned());
         }
         true
+    }
+}
+
+/// Whether it says names, hashes and numbers alone: what could be read as a text is judged as a part of the answer.
+fn is_bare(note: &Value) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || NAME_MARKS.contains(letter);
+    let is_name = |text: &str| text.len() <= NAME_BYTES_MAX && text.chars().all(is_plain);
+    match note {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => is_name(text),
+        Value::Array(all) => all.iter().all(is_bare),
+        // The owner names a model as it likes, and the runtime takes of its endpoint's word for it what is a name.
+        Value::Object(members) => {
+            members.iter().all(|(name, value)| is_name(name) && (name == MODEL || is_bare(value)))
+        }
     }
 }
 
@@ -252,6 +278,31 @@ pub(super) mod tests {
         assert_eq!((other.pieces.len(), other.notes), (2, Notes::default()));
         let mixed = artifact("a", vec![Part::data(json!({ "usage": {}, "answer": 42 }))], false);
         assert_eq!(Answer::of(&[mixed], true).pieces.len(), 1);
+    }
+
+    #[test]
+    fn what_could_be_read_in_a_note_is_a_part_of_the_answer() {
+        let pieces = |note: Value| Answer::of(&[artifact("a", vec![Part::data(note)], false)], true).pieces.len();
+        let called =
+            json!({ "tool": "shop/order", "definition": "ab12", "result": null, "outcome": "done", "tookUs": 7 });
+        let usage = json!({ "model": "My model", "finish": "stop", "inputTokens": 3, "estimated": false });
+        assert_eq!(pieces(json!({ "usage": usage, "tools": [called] })), 0);
+        for note in [
+            json!({ "tools": [{ "tool": "the real total is 7" }] }),
+            json!({ "tools": [{ "tool": "shop/order", "more": { "text": "siebenundzwanzig€" } }] }),
+            json!({ "tools": "x".repeat(NAME_BYTES_MAX + 1) }),
+            json!({ "usage": { "finish": "it stopped, since the total is 7" } }),
+        ] {
+            assert_eq!(pieces(note.clone()), 1, "{note}");
+        }
+    }
+
+    #[test]
+    fn what_an_answer_adds_to_and_did_not_begin_is_known() {
+        let continued = |outputs: &[Made]| Answer::of(outputs, false).continued;
+        assert_eq!(continued(&[text("a", "1", false), text("a", "2", true)]), [] as [&str; 0]);
+        assert_eq!(continued(&[text("b", "1", false), text("a", "2", true), text("a", "3", true)]), ["a"]);
+        assert_eq!(continued(&[text("a", "2", true), text("a", "34", false)]), ["a"], "it was seen as one");
     }
 
     #[test]

@@ -136,6 +136,18 @@ fn other_people_and_other_agents_of_the_node_make_what_policies_read_anew() {
 }
 
 #[test]
+fn tools_without_a_clearance_are_told_where_labels_begin_to_decide_and_none_where_there_is_none() {
+    let office = Office::new("permit(principal, action, resource);");
+    assert_eq!(office.policies.label_start(), None);
+    let cleared = ToolProfile { clearance: DataLabel::Internal, ..ToolProfile::default() };
+    office.policies.take_tool("own", "shop/search", cleared);
+    assert_eq!(office.policies.label_start(), None);
+    office.policies.take_tool("own", "shop/buy", ToolProfile::default());
+    let told = office.policies.label_start().expect("one is not cleared");
+    assert!(told.what.contains("1 of the 2 tools"), "{told:?}");
+}
+
+#[test]
 fn a_denial_names_what_was_sought_and_is_known_as_one_of_policies() {
     let sought = format!(r#": Action::"call" by Agent::"{0}" on Agent::"{0}""#, own());
     for (text, begins) in [

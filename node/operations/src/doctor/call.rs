@@ -13,6 +13,7 @@ use althing_protocol::object::OrderWord;
 use althing_protocol::{AgentId, PublicKey, near};
 
 use super::finding::{Finding, fine, wrong};
+use super::gather::is_suspended;
 use super::{Report, Storage, short};
 
 /// What a call of an agent met on its way.
@@ -36,10 +37,19 @@ pub enum CallPath {
         /// The hosts, each by its short name, and whether there is a connection; this node counts as connected.
         hosts: Vec<(String, bool)>,
         /// Why it does not run, if this node hosts it and it does not.
-        down: Option<String>,
+        down: Option<AgentOutage>,
         /// The refusal, and its text; none where the agent answers.
         refused: Option<(Refusal, String)>,
     },
+}
+
+/// Why an agent of this node does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentOutage {
+    /// Why, for people.
+    pub why: String,
+    /// Whether it is a control loop that runs no more jobs until it is added again.
+    pub is_suspended: bool,
 }
 
 /// Examines the way to an agent.
@@ -118,14 +128,15 @@ async fn ask(node: &Node, agent: &AgentId) -> Result<(), OperationError> {
 }
 
 /// Why an agent of this node does not run.
-fn down(node: &Node, name: &str) -> Option<String> {
+fn down(node: &Node, name: &str) -> Option<AgentOutage> {
     if let Some(why) = node.agents.starts.failed().get(name) {
-        return Some(why.clone());
+        return Some(AgentOutage { why: why.clone(), is_suspended: false });
     }
     let agent = node.host.status().into_iter().find(|agent| agent.name == name)?;
+    let is_suspended = is_suspended(&agent);
     match agent.state {
         AgentState::Restarting { why, .. } | AgentState::Suspended { why } | AgentState::Unreachable { why } => {
-            Some(why)
+            Some(AgentOutage { why, is_suspended })
         }
         AgentState::Ready | AgentState::Starting | AgentState::Degraded { .. } => None,
     }
@@ -164,10 +175,12 @@ pub fn diagnose_call(path: &CallPath) -> Vec<Finding> {
         )];
     }
     let mut findings = vec![fine("L3", format!("{agent:?} is hosted by {}", names.join(", ")))];
-    if let Some(why) = down {
-        let remedy = "fix that; the node tries again by itself";
-        let finding = wrong("L1", format!("{agent:?} does not run on this node: {why}"), remedy);
-        findings.push(finding.then(NodeStep::Diagnose));
+    if let Some(AgentOutage { why, is_suspended }) = down {
+        let told = |remedy| wrong("L1", format!("{agent:?} does not run on this node: {why}"), remedy);
+        findings.push(match is_suspended {
+            true => told("").then(AgentStep::StartAgain(agent.clone())),
+            false => told("fix that; the node tries again by itself").then(NodeStep::Diagnose),
+        });
         return findings;
     }
     let Some((refusal, why)) = refused else {
@@ -270,8 +283,14 @@ mod tests {
         let gone = CallPath::Asked { agent: agent.clone(), hosts: Vec::new(), down: None, refused: None };
         assert_eq!(first_wrong(&gone), Some("L3"));
         let hosts = vec![("z6Mk".to_owned(), true)];
-        let down = CallPath::Asked { agent, hosts, down: Some("no such program".to_owned()), refused: None };
-        assert_eq!(first_wrong(&down), Some("L1"), "also where it answers what needs no turn");
+        let steps: [Remedy; 2] = [NodeStep::Diagnose.into(), AgentStep::StartAgain(agent.clone()).into()];
+        for (is_suspended, next) in [false, true].into_iter().zip(steps) {
+            let down = Some(AgentOutage { why: "no such program".to_owned(), is_suspended });
+            let down = CallPath::Asked { agent: agent.clone(), hosts: hosts.clone(), down, refused: None };
+            assert_eq!(first_wrong(&down), Some("L1"), "also where it answers what needs no turn");
+            let last = diagnose_call(&down).pop().expect("what is wrong");
+            assert_eq!((last.next, last.remedy.contains("by itself")), (Some(next), !is_suspended));
+        }
         for (refusal, layer) in [
             (Refusal::AgentUnreachable, "L2"),
             (Refusal::CallerNotAllowed, "L2"),

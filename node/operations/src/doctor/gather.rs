@@ -184,6 +184,7 @@ pub(super) async fn gather(
         revoked,
         halted,
         forbidden,
+        suspended: running.iter().filter(|agent| is_suspended(agent)).map(|agent| agent.name.clone()).collect(),
         tools: running.iter().flat_map(refused).collect(),
         unauthorised: unauthorised.collect(),
         open_ports,
@@ -212,6 +213,11 @@ pub(super) async fn gather(
         collector: node.collector.get().map(|collector| collector.troubles()),
         faces: node.faces.get().cloned().unwrap_or_default(),
     }
+}
+
+/// Whether it is a control loop that runs no more jobs until it is added again. An agent of another program waits for its card.
+pub(super) fn is_suspended(agent: &AgentStatus) -> bool {
+    agent.hard.is_some() && matches!(agent.state, AgentState::Suspended { .. })
 }
 
 /// The agents that do not run, and why.

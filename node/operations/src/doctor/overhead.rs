@@ -36,7 +36,7 @@ const FILE: &str = r#"{
     "runtime": { "native": { "builtin": "echo", "config": {} } },
     "callers": "this-node",
     "exposure": "hidden",
-    "contract": { "class": { "latency": "srt" } }
+    "contract": { "class": { "latency": "srt" }, "verify": { "output": "optional" } }
 }"#;
 
 /// What the layers of a node add to a call.
@@ -269,4 +269,18 @@ fn own_peer(node: &Node) -> Option<PublicKey> {
         owner.is_some_and(|owner| node.calls.relation(owner) == TrustRelation::Own)
     });
     own.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_protocol::contract::OutputRule;
+
+    use super::*;
+
+    #[test]
+    fn the_agent_that_is_measured_may_say_nothing_so_that_a_measurement_leaves_no_finding() {
+        let file = AgentFile::parse(FILE).expect("an agent file");
+        let contract = file.contract.expect("it has a contract");
+        assert_eq!(contract.verify.output, OutputRule::Optional);
+    }
 }

@@ -55,8 +55,8 @@ impl TaskReplay {
 pub struct RecordedTasks<'a>(pub &'a Operations);
 
 impl RecordedTasks<'_> {
-    /// A case of a task that is over: what was said to the agent, what it answered, and, of one that is recorded, the tools that it
-    /// called.
+    /// A case of a task that is over: what was said to the agent, what it answered last, where that is known, and, of one that is
+    /// recorded, the tools that it called.
     ///
     /// # Errors
     /// [`TestError`].
@@ -68,7 +68,7 @@ impl RecordedTasks<'_> {
         }
         let texts: Option<Vec<String>> = messages(&tape).map(message_text).collect();
         let texts = texts.ok_or_else(|| TestError::NoText { task: task.to_owned() })?;
-        let answer = answer_text(&tape.task);
+        let answer = tape.answered().map(|task| answer_text(&task)).unwrap_or_default();
         let targets: Vec<String> = (!answer.is_empty()).then_some(answer).into_iter().collect();
         let is_recorded = is_whole(&tape);
         let expectation = Expectation {

@@ -32,6 +32,8 @@ enum Source<'a> {
 #[derive(Default)]
 struct Course {
     tools: Vec<String>,
+    /// The tools whose calls the test denied.
+    denied: Vec<String>,
     tokens: u64,
     cost: ModelCost,
     /// Why a call was denied, the first one that was.
@@ -74,7 +76,8 @@ impl AgentTests<'_> {
         if let Some(why) = course.denial.as_ref().filter(|_| order.is_strict) {
             return Err(format!("a call was denied to it: {why}"));
         }
-        let answer = match (&course.missing, &source, rehearsal.task()) {
+        let answered = rehearsal.answered();
+        let answer = match (&course.missing, &source, &answered) {
             (Some(missing), Source::Nobody, _) => {
                 return Err(format!(
                     "the case names no task whose tape would answer what the agent asks ({missing}): make the case of a task that \
@@ -85,7 +88,7 @@ impl AgentTests<'_> {
             _ => None,
         };
         let missing = course.missing;
-        let data = rehearsal.task().and_then(answer_data).cloned();
+        let data = answered.as_ref().and_then(answer_data).cloned();
         let is_live = order.live.is_some();
         let figures = RunFigures {
             duration_ms: milliseconds(course.whole),
@@ -100,6 +103,7 @@ impl AgentTests<'_> {
             data,
             agent: found,
             tools: course.tools,
+            denied: course.denied,
             obstacle: None,
             is_refused,
             unjudged: rehearsal.unjudged(),
@@ -172,6 +176,7 @@ impl AgentTests<'_> {
             let times = rehearsal.turn(message, script, trial.clone()).await;
             let notes = trial.notes();
             course.tools.extend(notes.tools);
+            course.denied.extend(notes.denied_tools);
             course.denial = course.denial.or(notes.denial);
             course.tokens = course.tokens.saturating_add(notes.tokens);
             course.cost.add_all(notes.cost);
@@ -195,7 +200,7 @@ pub(super) fn of_case(case: &Case, scorer: Scorer, seen: Result<(Observation, Ru
     let (seen, figures) = seen.unwrap_or_else(unmade);
     let verdict = judge(case, scorer, &seen);
     let agent = seen.agent.map(|(name, _)| name);
-    CaseRun { verdict, agent, tools: seen.tools, judges: seen.judges, figures }
+    CaseRun { verdict, agent, tools: seen.tools, denied: seen.denied, judges: seen.judges, figures }
 }
 
 /// The first word of each judge: what it says of an answer that was made again is not of the one that the case is of.
@@ -225,7 +230,7 @@ fn empty(agent: &str) -> RecordedTurn {
     }
 }
 
-/// What the agent answered, or why it did not; none if it said nothing.
+/// What the agent answered, or why it did not; none if it said nothing. The task has the artifacts alone that its last turn made.
 pub(super) fn answer(task: &Task) -> Option<Result<String, String>> {
     let text = answer_text(task);
     match &task.status.state {

@@ -84,6 +84,10 @@ fn a_model_finds_who_can_help_and_nothing_of_strangers() {
     assert!(said.contains("from 1 to 100"), "{said}");
     let (said, tools) = ask(machine, &["narrow", r#"call mesh__describe_agent {"agent": "near"}"#]);
     assert!(said.contains("denied") && tools[0]["outcome"] == "denied", "{said}");
+    let case = json!({ "input": r#"call mesh__find_agents {"action": "say"}"#, "target": "near.say" });
+    let cases = machine.write("cases.jsonl", &format!("{case}\n"));
+    let tested = machine.run(&["test", "helper", "--cases", cases.to_str().expect("a plain path"), "--live"]);
+    assert_eq!(tested.code, 0, "a test looks for agents, which changes nothing: {tested:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What agents' programs say: whoever adds one is told that it ended, and `althing logs` shows the rest.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use althing_e2e::{COMMAND_MAX, Machine, Running, until};
@@ -55,6 +56,11 @@ fn what_a_program_says_is_shown_and_followed() {
     }
     following.signal(Signal::SIGINT);
     assert_eq!(following.end(COMMAND_MAX).code, 0);
+    let mut unread = machine.althing(&["logs", "-f", "weather"]).stdout(Stdio::piped()).spawn().expect("it is started");
+    drop(unread.stdout.take());
+    until(COMMAND_MAX, "it ends with its reader", || {
+        unread.try_wait().expect("a child").is_some_and(|end| end.success())
+    });
     // Whoever does not wait for the answer leaves it added.
     adding.signal(Signal::SIGINT);
     adding.end(COMMAND_MAX);

@@ -337,6 +337,27 @@ fn a_stock_client_subscribes_again_at_the_gateway_of_a_node_that_was_killed_and_
     assert!(outcome.stdout.contains("lost") && outcome.stdout.contains(BOTH), "{outcome:?}");
 }
 
+/// Whoever calls at the node that is stopped is told so, and which task goes on: nobody says that the agent failed.
+#[test]
+fn a_caller_whose_node_is_stopped_is_told_so_and_which_task_goes_on() {
+    let station = Station::new();
+    let teller = Teller::of("called");
+    let mut node = teller.begin(&station, Some("repeatable"));
+    station.hold("hold-tool");
+    let mut call = teller.machine.command(&binary());
+    call.arg("--data").arg(teller.machine.data()).args(["call", "teller", &format!("called {STEPS}")]);
+    let caller = Running::start(&mut call);
+    until(SOON, "the call is made", || !station.calls("called").is_empty());
+    node.running.signal(Signal::SIGTERM);
+    let outcome = caller.end(SOON);
+    assert_eq!(outcome.code, 6, "{outcome:?}");
+    for words in ["its node is being stopped", "the task goes on once it is up again", "`althing call AGENT --task "] {
+        assert!(outcome.stderr.contains(words), "{words}: {outcome:?}");
+    }
+    assert!(!outcome.stderr.contains("failed"), "{outcome:?}");
+    until(SOON, "the node is stopped", || node.running.ended());
+}
+
 /// A node that is stopped while an agent of it waits for one on another node: that one goes on, and is asked for nothing twice.
 #[test]
 fn a_turn_that_waits_for_an_agent_elsewhere_is_given_its_answer_after_its_node_was_stopped() {

@@ -169,4 +169,6 @@ fn one_trace_leads_over_three_nodes_to_an_agent_and_to_a_tool() {
     assert_eq!(deepest, 2, "{tree:?}");
     let unknown = scene.machines[0].run(&["trace", "ffffffff"]);
     assert!(unknown.code == 4 && unknown.stderr.contains("no trace that begins with"), "{unknown:?}");
+    let short = scene.machines[0].run(&["trace", "foo"]);
+    assert!(short.code == 2 && short.stderr.contains("too short"), "{short:?}");
 }

@@ -101,6 +101,7 @@ fn a_live_test_asks_the_model_and_changes_nothing_but_at_test_servers() {
     assert_eq!(case["metadata"]["althing"].get("task"), None, "{case}");
     let (code, told) = tested(&teller, &case, &["--live"]);
     assert!(code == 1 && told.contains("denied: this is a test, count/add"), "{code}: {told}");
+    assert!(told.contains("  denied count/add") && !told.contains("  called count/add"), "{told}");
     assert_eq!(station.counts("live"), [1; STEPS], "none was made");
     let (code, told) = tested(&teller, &case, &["--live", "--test-server", "cuont"]);
     assert!(
@@ -171,7 +172,8 @@ fn a_judge_is_measured_by_cases_that_say_what_is_right() {
     let unasked = machine.run(&["--json", "test", "clerk", "--cases", &cases, "--live"]);
     let report: Value = serde_json::from_str(&unasked.stdout).expect("JSON");
     let run = &report["cases"][1]["runs"][0];
-    assert_eq!(run["verdict"], "undecided", "{report}");
+    assert_eq!((&run["verdict"], &report["judges"]), (&json!("undecided"), &Value::Null), "{report}");
+    assert_eq!(run["denied"][0], "agents/judge", "{report}");
     assert!(run["reasons"].to_string().contains("the gate agents/judge could not judge the answer: a call was denied"));
 }
 

@@ -1,5 +1,3 @@
-use a2a::{Part, Role, TaskState};
-
 use super::super::task;
 use super::*;
 
@@ -86,6 +84,58 @@ fn what_a_task_holds_is_held_against_its_newest_record() {
     runs.add(run(0, &task));
     let later = [(DigestCheck::Equal, DigestCheck::Gone), (DigestCheck::Equal, DigestCheck::Equal)];
     assert_eq!(runs.checks(&task), later, "the first output is not there any more");
+}
+
+/// An artifact of that id and text.
+fn artifact(id: &str, text: &str) -> Artifact {
+    Artifact {
+        artifact_id: id.to_owned(),
+        name: None,
+        description: None,
+        parts: vec![Part::text(text)],
+        metadata: None,
+        extensions: None,
+    }
+}
+
+/// A task whose first turn left those artifacts and a question, if that is said, and its second turn these, with the records of both.
+fn twice(question: Option<&str>, left: &[Artifact], then: &[Artifact]) -> (Task, Runs) {
+    let (mut task, mut runs, now) = (asked("how much?"), Runs::default(), chrono::DateTime::UNIX_EPOCH);
+    let made = |artifacts: &[Artifact]| (!artifacts.is_empty()).then(|| artifacts.to_vec());
+    task.artifacts = made(left);
+    let question = question.map(|text| Message::new(Role::Agent, vec![Part::text(text)]));
+    task::set_status(&mut task, TaskState::InputRequired, question, now);
+    runs.add(run(1, &task));
+    let mut message = Message::new(Role::User, vec![Part::text("that")]);
+    message.message_id = "m-2".to_owned();
+    task::continue_with(&mut task, message, now).expect("it waits");
+    task.artifacts = made(then);
+    done(&mut task, "done");
+    runs.add(RunRecord::of(&context("m-2"), facts(0), &task).expect("it began"));
+    (task, runs)
+}
+
+#[test]
+fn what_the_last_turn_made_is_known_by_what_the_turn_before_had_left() {
+    let (one, two, three) = (artifact("a", "12"), artifact("b", "34"), artifact("c", "56"));
+    let all = [one.clone(), two.clone(), three.clone()];
+    for question in [Some("which?"), None] {
+        for left in 0..=all.len() {
+            let (task, runs) = twice(question, &all[..left], &all);
+            assert_eq!(runs.made_last(&task).as_deref(), Some(&all[left..]), "{question:?} {left}");
+            assert_eq!(Runs::default().made_last(&task), None, "nothing is on record");
+        }
+        let (task, runs) = twice(question, &[], &[]);
+        assert_eq!(runs.made_last(&task), Some(Vec::new()));
+    }
+    let (task, runs) = twice(Some("which?"), &[one], &[artifact("a", "1234")]);
+    assert_eq!(runs.made_last(&task), None, "an artifact of the first turn changed");
+    let many: Vec<Artifact> = (0..=DIVIDED_MAX).map(|at| artifact(&at.to_string(), "x")).collect();
+    let (task, runs) = twice(Some("which?"), &many[..1], &many);
+    assert_eq!(runs.made_last(&task), None, "so many are not looked through");
+    let mut only = asked("how much?");
+    only.artifacts = Some(many.clone());
+    assert_eq!(Runs::default().made_last(&only), Some(many), "it had one turn");
 }
 
 #[test]

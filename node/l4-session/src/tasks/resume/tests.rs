@@ -3,6 +3,7 @@
 mod ahead;
 mod cancelled;
 mod doubts;
+mod interrupted;
 mod parked;
 mod preempted;
 mod recorded;
@@ -38,6 +39,7 @@ use crate::machine::session::DOUBT_MS_MAX;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
 use crate::tasks::absence::FIRST_LOOK;
 use crate::tasks::answers::ANSWERS;
+use crate::tasks::events::is_left_turn;
 use crate::tasks::service::TaskService;
 use crate::tasks::sessions::{Resolution, ResolutionError, SessionState, Sessions};
 use crate::tasks::store::{TASK_SUMMARIES, TASKS};
@@ -569,6 +571,28 @@ async fn a_node_that_is_stopped_leaves_its_turns_and_goes_on_with_them() {
     again.settle().await;
     let list = again.sessions().list();
     assert_eq!((list.len(), list[0].state, &list[0].task), (1, SessionState::InDoubt, &id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_follows_a_task_is_told_that_its_node_is_being_stopped_and_the_task_goes_on() {
+    let (disk, world, id) = in_doubt().await;
+    let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
+    node.add();
+    node.settle().await;
+    let follow = async || {
+        let request = a2a::SubscribeToTaskRequest { id: id.clone(), tenant: None };
+        node.tasks.subscribe(&node.agent, scope(), &request, &CallMetadata::default()).await
+    };
+    let Ok(Reply::Events(events)) = follow().await else { panic!("it is not over") };
+    node.tasks.end_turns();
+    node.settle().await;
+    let told: Vec<Result<Vec<u8>, OperationError>> = events.collect().await;
+    assert_eq!(json(told[0].as_ref().expect("the task"))["task"]["id"], json!(id));
+    let refused: Vec<&OperationError> = told.iter().filter_map(|event| event.as_ref().err()).collect();
+    assert!(refused.len() == 1 && told.last().is_some_and(Result::is_err), "{refused:?}");
+    assert!(is_left_turn(refused[0]), "{refused:?}");
+    let again = follow().await.err().expect("nothing more is told of it here");
+    assert!(is_left_turn(&again), "{again}");
 }
 
 #[tokio::test(start_paused = true)]

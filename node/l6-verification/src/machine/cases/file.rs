@@ -36,7 +36,7 @@ impl Case {
         if let Some(own) = expectation.to_json() {
             record.insert("metadata".to_owned(), json!({ "althing": own }));
         }
-        reader::case(1, &Value::Object(record).to_string()).map_err(CasesError::of)
+        reader::case(1, &Value::Object(record).to_string()).map_err(|found| CasesError::of(found.problems))
     }
 }
 
@@ -62,7 +62,10 @@ impl Cases {
         for (line, number) in lines.zip(1..) {
             match reader::line(number, line) {
                 Ok(case) => problems.extend(cases.push(case, number).err()),
-                Err(more) => problems.extend(more),
+                Err(found) => {
+                    problems.extend(found.problems);
+                    problems.extend(found.id.and_then(|id| cases.claim(&id, number).err()));
+                }
             }
             // More would help nobody.
             if number > CASES_MAX {
@@ -82,20 +85,30 @@ impl Cases {
     }
 
     fn push(&mut self, case: Case, number: usize) -> Result<(), CaseProblem> {
-        let key = same_id(&case.id);
-        if let Some(first) = self.ids.get(&key) {
-            let what = format!("line {first} has the id {:?} too", excerpt(&case.id));
-            return Err(CaseProblem::new(number, "id", what, "give each case an id of its own"));
-        }
+        self.check_id(&case.id, number)?;
         let bytes = self.bytes + case.text.len() + 1;
         if self.all.len() >= CASES_MAX || bytes > CASES_BYTES_MAX {
             let what = format!("a file has {CASES_MAX} cases and {} MiB at most", CASES_BYTES_MAX >> 20);
             return Err(CaseProblem::new(number, "", what, "divide it into several files"));
         }
-        self.ids.insert(key, number);
+        self.ids.insert(same_id(&case.id), number);
         self.bytes = bytes;
         self.all.push(case);
         Ok(())
+    }
+
+    /// Notes the id of a line whose case cannot be read, so that one after it cannot have it too.
+    fn claim(&mut self, id: &str, number: usize) -> Result<(), CaseProblem> {
+        self.check_id(id, number)?;
+        self.ids.insert(same_id(id), number);
+        Ok(())
+    }
+
+    /// Whether no line before has the id.
+    fn check_id(&self, id: &str, number: usize) -> Result<(), CaseProblem> {
+        let Some(first) = self.ids.get(&same_id(id)) else { return Ok(()) };
+        let what = format!("line {first} has the id {:?} too", excerpt(id));
+        Err(CaseProblem::new(number, "id", what, "give each case an id of its own"))
     }
 
     /// The cases, in their order.

@@ -31,9 +31,24 @@ pub(super) fn check_file(file: &[u8]) -> Result<(), CaseProblem> {
     Ok(())
 }
 
+/// What is wrong with a line.
+pub(super) struct LineProblems {
+    /// Its id, where that can be told: it is not free for another line.
+    pub id: Option<String>,
+    /// What is wrong, one at least.
+    pub problems: Vec<CaseProblem>,
+}
+
+impl LineProblems {
+    /// Of a line that cannot be read at all.
+    fn one(number: usize, what: impl Into<String>, remedy: &str) -> LineProblems {
+        LineProblems { id: None, problems: vec![CaseProblem::new(number, "", what, remedy)] }
+    }
+}
+
 /// The case of a line, without its end.
-pub(super) fn line(number: usize, bytes: &[u8]) -> Result<Case, Vec<CaseProblem>> {
-    let refused = |what: String, remedy: &str| vec![CaseProblem::new(number, "", what, remedy)];
+pub(super) fn line(number: usize, bytes: &[u8]) -> Result<Case, LineProblems> {
+    let refused = |what: String, remedy: &str| LineProblems::one(number, what, remedy);
     if bytes.len() > CASE_BYTES_MAX {
         let what = format!("it has {} bytes, and {CASE_BYTES_MAX} is the most", bytes.len());
         return Err(refused(what, "shorten the case"));
@@ -47,33 +62,35 @@ pub(super) fn line(number: usize, bytes: &[u8]) -> Result<Case, Vec<CaseProblem>
 }
 
 /// The case of a line.
-pub(super) fn case(number: usize, text: &str) -> Result<Case, Vec<CaseProblem>> {
+pub(super) fn case(number: usize, text: &str) -> Result<Case, LineProblems> {
     let bare = text.strip_prefix(BYTE_ORDER_MARK).filter(|_| number == 1).unwrap_or(text);
     let record = match serde_json::from_str(bare) {
         // One of both would be judged by, and the case would seem to hold.
         Ok(Value::Object(_)) if json::strict(bare).is_err() => {
             let what = "a name stands twice in an object of it";
-            return Err(vec![CaseProblem::new(number, "", what, "write each name once in an object")]);
+            return Err(LineProblems::one(number, what, "write each name once in an object"));
         }
         Ok(Value::Object(record)) => record,
         Ok(_) => {
             let what = "it is JSON, and no object";
-            return Err(vec![CaseProblem::new(number, "", what, "write an object with input and target")]);
+            return Err(LineProblems::one(number, what, "write an object with input and target"));
         }
         Err(error) => {
             let what = format!("it is not JSON, or nested too deeply, from column {}", error.column());
-            return Err(vec![CaseProblem::new(number, "", what, "write one object of JSON on one line")]);
+            return Err(LineProblems::one(number, what, "write one object of JSON on one line"));
         }
     };
     let mut reader = LineReader { line: number, problems: Vec::new() };
     let messages = reader.messages(record.get("input"));
     let targets = reader.targets(record.get("target"));
+    let before = reader.problems.len();
     let id = reader.id(record.get("id"));
+    let is_id = reader.problems.len() == before;
     let expectation = reader.metadata(record.get("metadata"));
     if reader.problems.is_empty() {
         Ok(Case { id, messages, targets, expectation, text: text.to_owned() })
     } else {
-        Err(reader.problems)
+        Err(LineProblems { id: is_id.then_some(id), problems: reader.problems })
     }
 }
 

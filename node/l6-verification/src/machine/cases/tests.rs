@@ -106,6 +106,17 @@ fn what_is_wrong_is_told_by_line_and_place_with_what_to_do() {
 }
 
 #[test]
+fn an_id_that_is_there_twice_is_told_with_all_else_that_is_wrong_with_both_lines() {
+    let refused = refusal("{\"id\": \"a\", \"input\": 1}\n{\"input\": \"b\"}\n{\"id\": \"a\", \"input\": 1}");
+    let told = ["line 1, input: ", "line 3, input: ", "line 3, id: line 1 has the id \"a\" too"];
+    assert!(refused.lines().zip(told).all(|(line, told)| line.starts_with(told)), "{refused}");
+    assert_eq!(refused.lines().count(), told.len(), "{refused}");
+    // What is no id is not one that another line has too.
+    let refused = refusal("{\"id\": true, \"input\": \"a\"}\n{\"id\": true, \"input\": \"b\"}");
+    assert!(!refused.contains("has the id"), "{refused}");
+}
+
+#[test]
 fn what_is_too_large_is_refused_before_it_is_parsed() {
     let long = format!(r#"{{"input": "{}"}}"#, "x".repeat(CASE_BYTES_MAX));
     assert!(refusal(&long).contains("is the most"));

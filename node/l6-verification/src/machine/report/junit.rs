@@ -57,14 +57,15 @@ fn test(case: &CaseReport, report: &Report) -> TestCase {
 fn figures(run: &CaseRun, number: u32, is_elsewhere: bool) -> String {
     let known = |figure: Option<String>| figure.unwrap_or_else(|| "not known".to_owned());
     let RunFigures { first_token_ms, tokens, cost, .. } = run.figures;
-    let tools = match run.tools.as_slice() {
+    let tools = match run.called().as_slice() {
         // Which ones another node called is not seen, and none would say that it called none.
         [] if is_elsewhere => "not known".to_owned(),
         [] => "none".to_owned(),
         tools => tools.join(", "),
     };
+    let denied = if run.denied.is_empty() { String::new() } else { format!("; denied {}", run.denied.join(", ")) };
     format!(
-        "run {number}: agent {}; tools {tools}; tokens {}, in a second {}; first token after {}; cost {}",
+        "run {number}: agent {}; tools {tools}{denied}; tokens {}, in a second {}; first token after {}; cost {}",
         run.agent.as_deref().unwrap_or("none"),
         known(tokens.map(|tokens| tokens.to_string())),
         known(run.figures.tokens_per_second().map(|rate| format!("{rate:.1}"))),

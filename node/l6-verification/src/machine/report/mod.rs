@@ -29,8 +29,10 @@ pub struct CaseRun {
     pub verdict: Verdict,
     /// Whom the message was for, where that was found.
     pub agent: Option<String>,
-    /// The tools that were called, in their order.
+    /// The tools that the agent asked for, in their order, also those that it was denied.
     pub tools: Vec<String>,
+    /// Those of them that the test denied, in their order: nothing was called.
+    pub denied: Vec<String>,
     /// What the agents said that judged its last answer.
     pub judges: Vec<JudgeWord>,
     /// How it went.
@@ -122,6 +124,24 @@ impl Outcome {
             Outcome::Fail => "fail",
             Outcome::Undecided => "undecided",
         }
+    }
+}
+
+impl CaseRun {
+    /// The tools that were called, in their order: those that the test did not deny.
+    #[must_use]
+    pub fn called(&self) -> Vec<&str> {
+        let mut denied: Vec<&str> = self.denied.iter().map(String::as_str).collect();
+        let mut called = Vec::new();
+        for tool in &self.tools {
+            match denied.iter().position(|one| one == tool) {
+                Some(at) => {
+                    denied.swap_remove(at);
+                }
+                None => called.push(tool.as_str()),
+            }
+        }
+        called
     }
 }
 

@@ -52,8 +52,10 @@ impl Report {
         for run in &case.runs {
             let other = run.agent.as_deref().filter(|agent| *agent != self.agent);
             let found = other.map(|agent| format!("found {}", excerpt(agent)));
-            let called = (!run.tools.is_empty()).then(|| format!("called {}", excerpt(&run.tools.join(", "))));
-            let line = found.into_iter().chain(called).collect::<Vec<_>>().join("; ");
+            let called = run.called();
+            let called = (!called.is_empty()).then(|| format!("called {}", excerpt(&called.join(", "))));
+            let denied = (!run.denied.is_empty()).then(|| format!("denied {}", excerpt(&run.denied.join(", "))));
+            let line = found.into_iter().chain(called).chain(denied).collect::<Vec<_>>().join("; ");
             if !line.is_empty() && !lines.contains(&line) {
                 lines.push(line);
             }

@@ -123,6 +123,7 @@ fn report(verdicts: &[&[Verdict]]) -> Report {
         verdict: verdict.clone(),
         agent: Some("clerk".to_owned()),
         tools: names(&["a/x"]),
+        denied: Vec::new(),
         judges: vec![JudgeWord { judge: "agents/judge".to_owned(), passed: Some(true) }],
         figures: RunFigures { duration_ms: 500, first_token_ms: Some(20), tokens: Some(50), cost: Some(7) },
     };
@@ -221,6 +222,22 @@ fn what_is_not_known_of_an_agent_of_another_node_is_no_figure_and_no_version() {
     assert!(table.contains("\nclerk: pass; "), "{table}");
     assert!(xml.contains("tools not known; tokens not known, in a second not known;"), "{xml}");
     assert!(!xml.contains(r#"name="version""#), "{xml}");
+}
+
+#[test]
+fn what_the_test_denied_is_not_told_as_called() {
+    let mut one = report(&[&[Verdict::Pass]]);
+    let run = &mut one.cases[0].runs[0];
+    (run.tools, run.denied) = (names(&["shop/buy", "shop/search", "shop/buy"]), names(&["shop/buy"]));
+    assert_eq!(run.called(), ["shop/search", "shop/buy"]);
+    (run.tools, run.denied) = (names(&["shop/search", "shop/buy"]), names(&["shop/buy"]));
+    assert!(one.table().contains("  called shop/search; denied shop/buy\n"), "{}", one.table());
+    let xml = one.junit().expect("it is written");
+    assert!(xml.contains("tools shop/search; denied shop/buy; tokens"), "{xml}");
+    one.cases[0].runs[0].tools = names(&["shop/buy"]);
+    assert!(one.table().contains("  denied shop/buy\n"), "{}", one.table());
+    let xml = one.junit().expect("it is written");
+    assert!(xml.contains("tools none; denied shop/buy; tokens"), "{xml}");
 }
 
 fn fail() -> Verdict {

@@ -21,8 +21,10 @@ pub struct Observation {
     pub data: Option<Value>,
     /// Whom the message was for, where that was found: name and id.
     pub agent: Option<(String, String)>,
-    /// The tools that were called, as `server/tool`, in their order.
+    /// The tools that the agent asked for, as `server/tool`, in their order, also those that it was denied.
     pub tools: Vec<String>,
+    /// Those of them that the test denied, in their order.
+    pub denied: Vec<String>,
     /// Why the run could not be made, if it could not: it says nothing of the agent.
     pub obstacle: Option<String>,
     /// Whether a gate refused the last answer, after all repairs.

@@ -102,6 +102,12 @@ impl Ticket {
     pub fn side(&self) -> Side {
         self.side
     }
+
+    /// The same for a call that is not compared: by it only what must not be is noted.
+    #[must_use]
+    pub fn uncompared(self) -> Ticket {
+        Ticket { is_drawn: false, ..self }
+    }
 }
 
 /// What came of a call.

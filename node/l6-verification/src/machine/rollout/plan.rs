@@ -138,14 +138,7 @@ impl Plan {
     /// # Errors
     /// [`PlanError`].
     pub fn check(&self) -> Result<(), PlanError> {
-        let rises = self.steps.windows(2).all(|pair| pair[0] < pair[1]);
-        let ends = (self.steps.first(), self.steps.last());
-        if !rises || ends.0.is_none_or(|first| *first == 0) || ends.1 != Some(&100) || self.steps.len() > STEPS_MAX {
-            return Err(PlanError::Steps);
-        }
-        if self.stages() == 0 {
-            return Err(PlanError::Nothing);
-        }
+        Plan::check_steps(&self.steps, self.shadow)?;
         if self.calls_min == 0 {
             return Err(PlanError::Calls);
         }
@@ -153,10 +146,23 @@ impl Plan {
         if is_share { Ok(()) } else { Err(PlanError::Shares) }
     }
 
+    /// Whether a version can be tried in those steps, percent, perhaps as a shadow first.
+    ///
+    /// # Errors
+    /// [`PlanError::Steps`] and [`PlanError::Nothing`].
+    pub fn check_steps(steps: &[u8], shadow: bool) -> Result<(), PlanError> {
+        let rises = steps.windows(2).all(|pair| pair[0] < pair[1]);
+        let ends = (steps.first(), steps.last());
+        if !rises || ends.0.is_none_or(|first| *first == 0) || ends.1 != Some(&100) || steps.len() > STEPS_MAX {
+            return Err(PlanError::Steps);
+        }
+        if stages(steps, shadow) == 0 { Err(PlanError::Nothing) } else { Ok(()) }
+    }
+
     /// How many stages are decided by evidence: the shadow, and each step below 100.
     #[must_use]
     pub fn stages(&self) -> usize {
-        usize::from(self.shadow) + self.steps.len().saturating_sub(1)
+        stages(&self.steps, self.shadow)
     }
 
     /// Whether a stage is the shadow.
@@ -194,4 +200,8 @@ impl Plan {
     pub fn margin(&self) -> f64 {
         f64::from(self.margin_permille) / 1_000.0
     }
+}
+
+fn stages(steps: &[u8], shadow: bool) -> usize {
+    usize::from(shadow) + steps.len().saturating_sub(1)
 }

@@ -344,9 +344,23 @@ impl Rollout {
         if self.phase != Phase::Running || ticket.rollout != self.split.number {
             return None;
         }
+        // It goes back whatever the evidence is, but the call that sent it back is one of those that are told.
+        let is_weighed = self.weigh(ticket, outcome);
         if let Some(change) = outcome.breach.and_then(|breach| self.breach(ticket.side, breach)) {
             return Some(change);
         }
+        if is_weighed? && let Some(reason) = self.finding_against() {
+            return Some(self.go_back(reason));
+        }
+        let has_calls = self.counts.of_stage >= u64::from(self.plan.calls_min);
+        if has_calls && self.trial.is_no_worse(&self.plan) {
+            return Some(self.go_on(from_ms));
+        }
+        (self.counts.unwritten >= OUTCOMES_UNWRITTEN_MAX).then_some(Change::Evidence)
+    }
+
+    /// Counts a call, if it is to be compared. Returns whether there is new evidence; none of a call that is not counted.
+    fn weigh(&mut self, ticket: Ticket, outcome: &Outcome) -> Option<bool> {
         if !ticket.is_drawn || !self.has_weight(ticket) {
             return None;
         }
@@ -355,16 +369,7 @@ impl Rollout {
         if ticket.side == Side::New && marks.contains(&Some(true)) {
             self.counts.witnesses.get_or_insert_default().add(ticket.bins);
         }
-        if self.trial.add(&self.plan, self.stage, ticket.side, marks)
-            && let Some(reason) = self.finding_against()
-        {
-            return Some(self.go_back(reason));
-        }
-        let has_calls = self.counts.of_stage >= u64::from(self.plan.calls_min);
-        if has_calls && self.trial.is_no_worse(&self.plan) {
-            return Some(self.go_on(from_ms));
-        }
-        (self.counts.unwritten >= OUTCOMES_UNWRITTEN_MAX).then_some(Change::Evidence)
+        Some(self.trial.add(&self.plan, self.stage, ticket.side, marks))
     }
 
     /// Whether a call is counted: not where others of its origin or conversation are as much of this stage as one may be.
@@ -435,6 +440,8 @@ impl Rollout {
     pub(super) fn go_back(&mut self, reason: Reason) -> Change {
         self.phase = Phase::WentBack(reason);
         self.split.shares.clear();
+        // The row that says so has them all.
+        self.counts.unwritten = 0;
         Change::WentBack(reason)
     }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use althing_execution::tools::{Ask, Denied, GateVerdict, PendingAsks, Permit};
+use althing_protocol::AgentId;
 use tokio::sync::watch;
 
 use super::*;
+use crate::tasks::course::TurnCourse;
+use crate::tasks::outcome::{CountOutcomes, TurnOutcome};
 
 /// The step that somebody is asked about: the first one with an effect that counts.
 const ASKED: usize = 1;
@@ -85,6 +88,31 @@ impl PendingAsks for People {
     }
 }
 
+/// Who counts what comes of turns: the messages, and how they went.
+#[derive(Default)]
+struct OutcomeList(Mutex<Vec<(String, TurnCourse)>>);
+
+impl OutcomeList {
+    fn all(&self) -> Vec<(String, TurnCourse)> {
+        self.0.lock().expect("nobody panics with it").clone()
+    }
+}
+
+impl CountOutcomes for OutcomeList {
+    fn counts(&self, _: &AgentId) -> bool {
+        true
+    }
+
+    fn copies(&self, _: &AgentId) -> bool {
+        false
+    }
+
+    fn count(&self, outcome: TurnOutcome) -> BoxFuture<'_, ()> {
+        self.0.lock().expect("nobody panics with it").push((outcome.message, outcome.course));
+        Box::pin(std::future::ready(()))
+    }
+}
+
 /// A node in whose world people are asked, with its agent added.
 async fn up(disk: &MemoryStore, world: u64, left: usize) -> (Node, Arc<People>) {
     let (node, people) = (Node::start(disk, world, "1.0.0", left).await, People::of(world));
@@ -133,6 +161,30 @@ async fn a_turn_goes_on_in_its_process_when_somebody_has_answered() {
     node.settle().await;
     check_end(&node, world, &id);
     assert_eq!(questions(world), 2, "once before the answer, and once after it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_rested_is_counted_once_when_it_is_over_or_does_not_go_on() {
+    for (goes_on, course) in [(true, TurnCourse::Good), (false, TurnCourse::Open)] {
+        let (disk, world) = (disk(), world());
+        say(world, None);
+        let (node, people) = up(&disk, world, UNENDING).await;
+        let counted = Arc::new(OutcomeList::default());
+        node.tasks.count_outcomes(counted.clone());
+        let id = node.send().await.expect("it is accepted");
+        node.settle().await;
+        check_rest(&node, &id);
+        assert!(counted.all().is_empty(), "it is not over");
+        if goes_on {
+            people.answer(world, true);
+        } else {
+            let request = serde_json::from_value(json!({ "id": id })).expect("a request");
+            let cancelled = node.tasks.cancel(&node.agent, scope(), &request, &CallMetadata::default()).await;
+            cancelled.expect("it is cancelled");
+        }
+        node.settle().await;
+        assert_eq!(counted.all(), [("m-1".to_owned(), course)]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! The turns of an agent whose contract says `record: tape`.
 
+use a2a::{Message, Task};
 use althing_execution::journal::{Intent, Journal, JournalError};
 use althing_failure::CallStep;
 
@@ -141,6 +142,69 @@ async fn a_recorded_task_is_run_again_beside_the_tasks_of_its_node_and_calls_not
     assert_eq!(disk.keys(TASKS, Range::all(9)).expect("readable").len(), 1, "no task was made of it");
     let nobody = node.sessions().rehearsal("nobody", None).err();
     assert_eq!(nobody, Some(RehearsalError::NotHere { agent: "nobody".to_owned() }));
+}
+
+/// Makes an artifact of each message and asks on; whatever is said to `end` is its last word.
+struct Asker;
+
+impl Agent for Asker {
+    fn turn<'a>(&'a self, turn: Turn, out: Output) -> BoxFuture<'a, Result<(), AgentError>> {
+        Box::pin(async move {
+            match turn.message.text().unwrap_or_default() {
+                "end" => {
+                    let said = Message::new(Role::Agent, vec![Part::text("WRONG")]);
+                    out.put(Made::Status(TaskState::Completed, Some(said))).await
+                }
+                text => {
+                    out.chunk("answer", text, true, true).await?;
+                    out.ask(&turn, "and then?").await
+                }
+            }
+        })
+    }
+
+    fn is_resumable(&self) -> bool {
+        true
+    }
+}
+
+fn asker(_: &Value, _: &Path, _: &SystemCalls) -> Result<Arc<dyn Agent>, String> {
+    Ok(Arc::new(Asker))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_rehearsal_answered_is_what_its_last_turn_made_and_nothing_from_before_a_question() {
+    let mut builtins = Builtins::new();
+    builtins.insert("asker", asker);
+    let ports = Ports { owner: owner(), ..Ports::none() };
+    let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
+    let node = Node::on(Arc::new(disk()), host, "1.0.0", UNENDING).await;
+    let file = json!({
+        "name": "asker",
+        "version": "1.0.0",
+        "description": "Asks on",
+        "runtime": { "native": { "builtin": "asker", "config": {} } },
+        "contract": { "class": { "latency": "srt" } },
+    });
+    let file = AgentFile::parse(&file.to_string()).expect("an agent file");
+    node.tasks.runner.host().start(&file, Path::new("/")).expect("it starts");
+    let mut rehearsal = node.sessions().rehearsal("asker", None).expect("it runs here");
+    assert_eq!(rehearsal.answered(), None, "nothing was said to it");
+    let texts = |task: &Task| -> Vec<String> {
+        let parts = task.artifacts.iter().flatten().flat_map(|artifact| &artifact.parts);
+        parts.filter_map(Part::as_text).map(str::to_owned).collect()
+    };
+    for (said, whole, last) in [("12", "12", Some("12")), ("34", "1234", Some("34")), ("end", "1234", None)] {
+        let journal = Arc::new(Answers(Mutex::new(Vec::new())));
+        let message = Message::new(Role::User, vec![Part::text(said)]);
+        rehearsal.turn(message, Script::New(None), journal).await;
+        let (task, answered) = rehearsal.task().zip(rehearsal.answered()).expect("it was told a message");
+        assert_eq!(texts(task), [whole], "{said}");
+        assert_eq!(texts(&answered), last.into_iter().collect::<Vec<_>>(), "{said}");
+        assert_eq!(answered.status, task.status, "{said}");
+    }
+    let ended = rehearsal.answered().expect("it was told a message").status;
+    assert_eq!((ended.state, ended.message.as_ref().and_then(Message::text)), (TaskState::Completed, Some("WRONG")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use futures::FutureExt as _;
 
 use super::*;
 use crate::machine::session::{RESTART_MS_MAX, RestartError};
+use crate::tasks::events::TaskEvents;
 use crate::tasks::restart::RestartRefusal;
 
 /// A disk on which a turn was cut off when it had made the first three of its calls, of which none is in doubt.
@@ -172,7 +173,7 @@ async fn at_whichever_write_the_node_ends_a_turn_that_goes_on_anew_repeats_no_ca
 
 /// A turn that diverged, whose end is on disk, and of which somebody who listens to it has not taken the news: the node, the task, and
 /// what keeps its turn from being over.
-async fn ending() -> (Node, u64, String, tokio::sync::mpsc::Receiver<a2a::StreamResponse>) {
+async fn ending() -> (Node, u64, String, TaskEvents) {
     let (disk, world, id) = in_doubt().await;
     let node = Node::start(&disk, world, "1.0.0", UNENDING).await;
     node.add();
@@ -182,7 +183,7 @@ async fn ending() -> (Node, u64, String, tokio::sync::mpsc::Receiver<a2a::Stream
     let word = || a2a::StreamResponse::Message(a2a::Message::new(Role::Agent, vec![Part::text("a word")]));
     while live.change(|_| Some(word())).now_or_never().is_some() {}
     // There is room for the news that it works, and for no other.
-    unread.try_recv().expect("a word");
+    unread.recv().await.expect("a word");
     let doubt = node.sessions().list()[0].doubts[0].seq;
     OTHERS.lock().expect("nobody panics with it").insert(world, 0);
     let done = Resolution::Done(json!(1));

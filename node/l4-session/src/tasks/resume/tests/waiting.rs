@@ -64,6 +64,9 @@ async fn a_turn_is_paused_before_what_it_waits_for_is_dropped_and_only_where_its
         node.settle().await;
         let ended = || ENDS.lock().expect("nobody panics with it").get(&world).copied();
         assert_eq!(ended(), None, "it waits");
+        let list = node.sessions().list();
+        let listed = (list.len(), list[0].state, list[0].rows, &list[0].task);
+        assert_eq!(listed, (1, SessionState::Working, 0, &id), "it goes on, though it made no call yet");
         if is_stopped {
             node.tasks.end_turns();
         } else {
@@ -72,6 +75,7 @@ async fn a_turn_is_paused_before_what_it_waits_for_is_dropped_and_only_where_its
         node.settle().await;
         assert_eq!(ended(), Some(is_stopped));
         assert_eq!(node.state(&id) == "TASK_STATE_CANCELED", !is_stopped);
+        assert!(is_stopped || node.sessions().list().is_empty(), "it is over");
     }
 }
 

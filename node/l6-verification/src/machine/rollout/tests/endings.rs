@@ -40,6 +40,33 @@ fn one_crash_sends_a_version_back_for_good() {
 }
 
 #[test]
+fn the_call_that_sends_a_version_back_is_one_of_those_that_are_told() {
+    let refused = Outcome { is_refused: true, breach: Some(Breach::Refusal), ..Outcome::default() };
+    let one = Tally { calls: 1, bad: 1 };
+    let mut traffic = Traffic::new(plan(), 1);
+    let (_, new) = tickets(&mut traffic);
+    assert!(matches!(traffic.versions.outcome(new, &refused, 9), Some(Change::WentBack(Reason::Bound { .. }))));
+    let rollout = traffic.rollout();
+    assert_eq!((rollout.trial().seen(Signal::Refusal).new, rollout.watched()), (one, (Tally::default(), one)));
+    assert_eq!((rollout.calls_of_stage(), rollout.breaches().get(&Breach::Refusal)), (1, Some(&1)), "once");
+    assert_eq!(traffic.versions.outcome(new, &refused, 9), None, "it is over");
+    assert_eq!(traffic.rollout().trial().seen(Signal::Failure).new, one);
+    traffic.versions.settle();
+    assert_eq!(decode_row(&encode_row(&traffic.versions)).as_ref(), Ok(&traffic.versions));
+
+    let mut traffic = Traffic::new(Plan { shadow: true, ..plan() }, 1);
+    let (_, copy) = traffic.route().shadow.expect("each call has a copy");
+    assert!(matches!(traffic.versions.outcome(copy, &refused, 9), Some(Change::WentBack(_))));
+    assert_eq!(traffic.rollout().watched(), (one, Tally::default()), "nobody heard it");
+
+    // What is no evidence sends it back as well, and is none then either.
+    let mut traffic = Traffic::new(plan(), 1);
+    let (_, new) = tickets(&mut traffic);
+    assert!(matches!(traffic.versions.outcome(new.uncompared(), &refused, 9), Some(Change::WentBack(_))));
+    assert_eq!(traffic.rollout().trial().seen(Signal::Refusal).new, Tally::default());
+}
+
+#[test]
 fn what_stable_does_too_is_no_reason() {
     let mut traffic = Traffic::new(plan(), 1);
     let (stable, new) = tickets(&mut traffic);
