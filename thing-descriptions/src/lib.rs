@@ -95,7 +95,7 @@ pub use reader::FileProblem;
 pub use rights::{Rights, RightsChanges};
 pub use rights_change::RightsChange;
 pub use shared::{SharedFile, SharedFileError, WORKFLOW_TYPE, is_workflow, needs};
-pub use shown::{ShownThing, is_thing, is_thing_type, shown_thing};
+pub use shown::{ShownThing, is_thing, is_thing_by_forms, is_thing_type, shown_thing};
 pub use tool::{
     ExposedTool, ListedSchema, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, SCHEMAS_BYTES_MAX, SuspendedTool, Tool, affordance,
     check_schema, data_schema, hides, listed_schema, thing_model, without_texts,

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Definition, Pins, Unfit};
 use crate::fault::Fault;
+use crate::model_names::is_tool_name;
 
-/// Characters of the longest name of a tool that a model is shown.
-const MODEL_NAME_MAX: usize = 64;
-/// Between a server and its tool, in names that models are shown: they may hold no slash.
-const JOINT: &str = "__";
 /// Unfit tools of one agent that are remembered: a server may list new ones each time. Those beyond are not called either.
 pub(crate) const UNFIT_MAX: usize = 4_096;
+
+/// What is said of a tool whose name is none.
+const UNNAMED: &str = "its name is none that a contract can have: letters, digits, `_`, `.` and `-`, 1 to 128 of them";
 
 /// Listings in a row with another definition each, after which a tool is unsteady.
 const TURNS_MAX: u32 = 2;
@@ -81,11 +81,11 @@ impl Known {
         let mut judged: BTreeMap<String, Result<Definition, Unfit>> = BTreeMap::new();
         for tool in listed {
             let name = format!("{server}/{}", tool.name);
-            // An endpoint would refuse the whole request because of such a name.
-            if !is_model_name(&model_name(&name)) {
-                continue;
-            }
-            let verdict = self.judge(&name, tool, is_own, &may);
+            let verdict = match is_tool_name(&tool.name) {
+                true => self.judge(&name, tool, is_own, &may),
+                false if may(&name) => Err(Unfit::Refused(UNNAMED.to_owned())),
+                false => continue,
+            };
             // Of two with one name the worse counts.
             if judged.get(&name).is_none_or(Result::is_ok) {
                 judged.insert(name, verdict);
@@ -189,6 +189,11 @@ impl Known {
         all.map(|(name, tool)| (name.clone(), tool.clone())).collect()
     }
 
+    /// All tools of which anything is known, by `server/tool`.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.pins.iter().flat_map(Pins::keys).chain(self.fit.keys()).chain(self.unfit.keys())
+    }
+
     /// Notes which version of its tools a server listed last.
     pub fn note_version(&mut self, server: &str, version: u64) {
         self.versions.insert(server.to_owned(), version);
@@ -246,16 +251,23 @@ fn is_of(tool: &str, server: &str) -> bool {
     tool.split_once('/').is_some_and(|(of, _)| of == server)
 }
 
-/// The name of a tool for models.
-pub(crate) fn model_name(name: &str) -> String {
-    name.replacen('/', JOINT, 1)
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn is_model_name(name: &str) -> bool {
-    name.len() <= MODEL_NAME_MAX && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
-}
+    use super::*;
 
-/// The `server/tool` of a name for models.
-pub(crate) fn real_name(name: &str) -> String {
-    if name.contains('/') { name.to_owned() } else { name.replacen(JOINT, "/", 1) }
+    #[test]
+    fn a_tool_that_models_cannot_name_may_be_called_and_what_no_contract_can_name_is_told() {
+        let long = "x".repeat(100);
+        let listed = ["read.text", &long, "read", "read it"].map(|name| Definition::new(name, "Does it.", json!({})));
+        let mut known = Known::default();
+        let unfit = known.take("files", false, (listed.into(), Vec::new()), |_| true);
+        let fit: Vec<&str> = known.fit().keys().map(String::as_str).collect();
+        assert_eq!(fit, ["files/read", "files/read.text", &format!("files/{long}")]);
+        assert!(matches!(unfit.as_slice(), [(name, Unfit::Refused(_))] if name == "files/read it"), "{unfit:?}");
+        assert!(["files/read.text", "files/read it"].iter().all(|name| known.names().any(|one| one == name)));
+        let other = [Definition::new("read it", "Does it.", json!({}))];
+        assert!(known.take("box", false, (other.into(), Vec::new()), |_| false).is_empty(), "it is not of this agent");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::context;
 use crate::decisions::Decisions;
 use crate::journal::JournalError;
-use crate::known::real_name;
+use crate::model_names::among;
 use crate::ruling::{GateVerdict, RulingAhead};
 use crate::tool_call::ToolCall;
 use crate::tools::Tools;
@@ -54,7 +54,7 @@ pub(crate) async fn rule_all<'a>(
     let mut said = StepRulings { decisions, rulings: VecDeque::with_capacity(calls.len()) };
     let mut parking = None;
     for (name, arguments) in calls {
-        let name = real_name(name);
+        let name = among(name, tools.known().names());
         let Ok((arguments, turn, _)) = tools.filled(&name, arguments) else {
             said.rulings.push_back(None);
             continue;

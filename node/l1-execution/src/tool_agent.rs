@@ -20,8 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::agent::{Made, Metadata};
 use crate::bound_tools::bound;
-use crate::definition::Definition;
-use crate::known::real_name;
+use crate::definition::{Definition, Pins};
 use crate::relayed::{Progress, Relayed};
 use crate::syscalls::SystemCalls;
 use crate::tools::Tools;
@@ -113,13 +112,13 @@ impl ToolAgent {
     /// The tool that a message calls, by its whole name, and its call. The servers are listed only if nothing that is known fits:
     /// the call lists the tool's server anyway.
     async fn asked(&self, parts: &[Part]) -> Result<(String, Asked), AgentError> {
-        let known = self.tools.callable();
+        let known = callable(&self.tools);
         if let Ok(asked) = asked(parts, &known)
             && let Some(name) = self.named(&asked.tool, &known)
         {
             return Ok((name, asked));
         }
-        let listed = self.tools.listed().await;
+        let listed = self.tools.offered().await;
         // Tools that are bound are called all the same: their server may answer by then.
         self.check_state(!self.tools.definitions().is_empty())?;
         // Of a tool that is suspended the call says why.
@@ -184,7 +183,7 @@ impl ToolAgent {
     /// The tool that a request names, by its name or by `server/tool`; also one that is not called at present: the call says
     /// why.
     fn named(&self, name: &str, listed: &BTreeMap<String, Definition>) -> Option<String> {
-        let is_named = |(listed, tool): &(&String, &Definition)| tool.name == name || real_name(listed) == name;
+        let is_named = |(listed, tool): &(&String, &Definition)| tool.name == name || listed.as_str() == name;
         let by_name = listed.iter().find(is_named).map(|(name, _)| name.clone());
         let bound = || {
             let mut all = bound(&self.tools).into_iter().filter(|tool| self.exposes(&tool.name));
@@ -202,21 +201,21 @@ impl ToolAgent {
         let data = data.ok_or_else(|| AgentError::Rejected("a data part has the request of MCP".to_owned()))?;
         let request = Request::deserialize(data).map_err(|error| AgentError::Rejected(error.to_string()))?;
         let exposed = |mut tools: BTreeMap<String, Definition>| {
-            tools.retain(|name, _| self.exposes(&real_name(name)));
+            tools.retain(|name, _| self.exposes(name));
             tools
         };
         let result = match request {
             Request::List => {
-                let listed = exposed(self.tools.listed().await);
+                let listed = exposed(self.tools.offered().await);
                 json!({ "tools": listed.values().map(Definition::whole).collect::<Vec<_>>() })
             }
             Request::Call(call) => {
                 let Call { name, arguments, relayed, meta } = *call;
-                let tool = match self.named(&name, &exposed(self.tools.callable())) {
+                let tool = match self.named(&name, &exposed(callable(&self.tools))) {
                     Some(tool) => tool,
                     None => {
                         let unknown = || AgentError::Rejected(format!("there is no tool {name:?}"));
-                        self.named(&name, &exposed(self.tools.listed().await)).ok_or_else(unknown)?
+                        self.named(&name, &exposed(self.tools.offered().await)).ok_or_else(unknown)?
                     }
                 };
                 let arguments = Value::Object(arguments).to_string();
@@ -236,6 +235,13 @@ impl ToolAgent {
         out.put(made("result".to_owned(), vec![Part::data(result)], Some(vec![RELAY.to_owned()]))).await?;
         outcome
     }
+}
+
+/// Tools that may be asked for, as their servers listed them last, by `server/tool`.
+fn callable(tools: &Tools) -> Pins {
+    let mut all = tools.known().callable();
+    all.retain(|name, _| tools.may(name));
+    all
 }
 
 /// Whether a client can show its user a form (elicitation). Before there were other ways, an empty object said so.

@@ -25,8 +25,15 @@ use althing_things::{CardSignature, Entry, Found, Omissions, Unrecognised, recog
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// Where cards are, also of agents before A2A 0.3, below the address that is adopted.
+const CARD_PLACES: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+/// Names of tools in one sentence.
+const NAMED_MAX: usize = 8;
 /// The server of tools in the agent file of an MCP server.
 const SERVER: &str = "server";
+
+/// The most tools that a contract names.
+const TOOLS_MAX: usize = 256;
 
 /// Programs whose first argument names what they run.
 const INTERPRETERS: [&str; 8] = ["python", "node", "npx", "uvx", "deno", "bun", "ruby", "sh"];
@@ -198,7 +205,7 @@ impl Adoption {
         environment::check(&self.environment, &self.at).map_err(AdoptError::Environment)?;
         let mut at = self.at.clone();
         if let ToolServerSpec::Url { url, .. } = &mut at {
-            *url = url.trim_end_matches("/.well-known/agent-card.json").to_owned();
+            *url = above_card(url).to_owned();
         }
         let mut unplaced: Option<(String, String)> = None;
         if let Some((url, leads_to)) = led(&mut at) {
@@ -287,11 +294,16 @@ impl Adoption {
         tools: Vec<Definition>,
         mut left_out: Vec<(String, String)>,
     ) -> Result<Draft, AdoptError> {
-        let (tools, unnamed): (Vec<Definition>, Vec<_>) =
+        let (mut tools, unnamed): (Vec<Definition>, Vec<_>) =
             tools.into_iter().partition(|tool| contract(&[], &[format!("{SERVER}/{}", tool.name)]).is_ok());
         left_out.extend(unnamed.into_iter().map(|tool| (tool.name, "a contract cannot name it".to_owned())));
         if tools.is_empty() {
             return Err(AdoptError::Unfit("a contract can name none of its tools".to_owned()));
+        }
+        if tools.len() > TOOLS_MAX {
+            let beyond: Vec<String> = tools.drain(TOOLS_MAX..).map(|tool| tool.name).collect();
+            let why = format!("a contract names at most {TOOLS_MAX} tools: those beyond cannot be called");
+            left_out.push((some_of(&beyond), why));
         }
         let skills = unique(tools.iter().map(|tool| of_tool(tool, "mcp")), &mut left_out);
         // By name: what the server offers later was not agreed to.
@@ -357,6 +369,19 @@ impl Adoption {
             output_modes: vec!["text/plain".to_owned()],
         }
     }
+}
+
+/// The first of these names, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(NAMED_MAX).map(String::as_str).collect();
+    let more = names.len() - first.len();
+    let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    first.join(", ") + &more
+}
+
+/// The address below which a card is, of the address of that card, or as it is.
+fn above_card(url: &str) -> &str {
+    CARD_PLACES.iter().find_map(|place| url.strip_suffix(*place)).unwrap_or(url)
 }
 
 /// The address of what is adopted, and where its name may lead.

@@ -14,6 +14,10 @@ pub enum CollectorTrouble {
     Unreachable,
     /// It does not answer in time.
     Silent,
+    /// It answers well, but with a page for people, as a web server does that knows nothing of telemetry.
+    Page,
+    /// It answers well, and says that it refused so many of what it was sent.
+    Rejected(u64),
 }
 
 impl fmt::Display for CollectorTrouble {
@@ -22,6 +26,8 @@ impl fmt::Display for CollectorTrouble {
             CollectorTrouble::Status(status) => write!(f, "it answers with status {status}"),
             CollectorTrouble::Unreachable => f.write_str("it cannot be reached"),
             CollectorTrouble::Silent => f.write_str("it does not answer in time"),
+            CollectorTrouble::Page => f.write_str("it answers with a web page, so that something else is there"),
+            CollectorTrouble::Rejected(count) => write!(f, "it refused {count} of what it was sent last"),
         }
     }
 }
@@ -50,8 +56,8 @@ impl Collector {
         match answer {
             Ok(()) => {
                 troubles.retain(|other, trouble| {
-                    let is_status = matches!(trouble, CollectorTrouble::Status(_));
-                    other != address && (is_status || origin(other) != origin(address))
+                    let is_away = matches!(trouble, CollectorTrouble::Unreachable | CollectorTrouble::Silent);
+                    other != address && (!is_away || origin(other) != origin(address))
                 });
                 (!were_none && troubles.is_empty()).then_some(CollectorNews::Well)
             }
@@ -107,8 +113,11 @@ mod tests {
         for (address, trouble) in addresses.into_iter().zip(troubles) {
             let _ = collector.note(address, Err(trouble));
         }
+        let answered = ["http://c:1/a", "http://c:1/b"];
+        let _ = collector.note(answered[0], Err(CollectorTrouble::Page));
+        let _ = collector.note(answered[1], Err(CollectorTrouble::Rejected(1)));
         assert_eq!(collector.note(addresses[0], Ok(())), None);
         let left: Vec<String> = collector.troubles().into_iter().map(|(address, _)| address).collect();
-        assert_eq!(left, [addresses[3], addresses[2]]);
+        assert_eq!(left, [answered[0], answered[1], addresses[3], addresses[2]]);
     }
 }

@@ -21,6 +21,8 @@ use notes::Notes;
 const NAMESPACE: &str = "http://www.w3.org/ns/td";
 /// What a Thing without a title and an id is called.
 const UNTITLED: &str = "Untitled";
+/// The members that hold affordances.
+const AFFORDANCES: [&str; 3] = ["properties", "actions", "events"];
 /// Affordances that are there more than once; of more it is not known which these are.
 const REPEATED_MAX: usize = 63;
 
@@ -44,6 +46,19 @@ pub fn is_thing(document: &Map<String, Value>) -> bool {
     }
 }
 
+/// Whether a document is a Thing Description whose author left the context out: it has none, or only names of others, and an
+/// affordance of it has forms.
+#[must_use]
+pub fn is_thing_by_forms(document: &Map<String, Value>) -> bool {
+    let has_context = !matches!(document.get("@context"), None | Some(Value::Null | Value::Object(_)));
+    let of_kind = |kind: &&str| document.get(*kind).and_then(Value::as_object).into_iter().flatten();
+    let mut affordances = AFFORDANCES.iter().flat_map(of_kind).map(|(_, affordance)| affordance);
+    let leads = |form: &Value| form.get("href").is_some_and(Value::is_string);
+    let has_forms =
+        |one: &Value| one.get("forms").and_then(Value::as_array).is_some_and(|forms| forms.iter().any(leads));
+    !has_context && affordances.any(has_forms)
+}
+
 /// Whether the media type of a document, as it is written in `Content-Type`, says that it is a Thing Description.
 #[must_use]
 pub fn is_thing_type(media_type: &str) -> bool {
@@ -56,7 +71,7 @@ pub fn is_thing_type(media_type: &str) -> bool {
 /// missing have defaults, and each of these is noted.
 ///
 /// # Errors
-/// Neither its context nor its media type says that it is one; or it is no JSON, or too long; with the findings.
+/// Neither its context, nor its media type, nor a form of it says that it is one; or it is no JSON, or too long; with the findings.
 pub fn shown_thing(bytes: &[u8], media_type: &str) -> Result<ShownThing, DescriptionError> {
     let refused = match Description::parse(bytes) {
         Ok(description) => return Ok(ShownThing { description, notes: Vec::new() }),
@@ -65,7 +80,7 @@ pub fn shown_thing(bytes: &[u8], media_type: &str) -> Result<ShownThing, Descrip
     let Ok(Scanned { value: Value::Object(td), duplicates, is_cut }) = scan_shallow(bytes, TD_BYTES_MAX) else {
         return Err(refused);
     };
-    if (!is_thing(&td) && !is_thing_type(media_type)) || duplicates.len() > REPEATED_MAX {
+    if !(is_thing(&td) || is_thing_type(media_type) || is_thing_by_forms(&td)) || duplicates.len() > REPEATED_MAX {
         return Err(refused);
     }
     let duplicates = duplicates.into_iter().collect();
@@ -150,7 +165,11 @@ impl Reading {
                 kept.push(item.clone());
             }
         }
-        self.notes.note("/@context", "it is not as it should be, and is read as that of Thing Descriptions");
+        let how = match given {
+            None | Some(Value::Null | Value::Object(_)) => "it is missing, and is read as TD 1.1",
+            Some(_) => "it is not as it should be, and is read as that of Thing Descriptions",
+        };
+        self.notes.note("/@context", how);
         Value::Array(kept)
     }
 

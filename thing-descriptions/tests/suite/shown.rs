@@ -227,6 +227,29 @@ fn a_valid_description_is_read_as_it_came() {
 }
 
 #[test]
+fn a_description_without_its_context_is_known_by_its_forms() {
+    let actions = json!({ "on": { "forms": [{ "href": "https://192.0.2.1/on" }] } });
+    let without = |context: Option<Value>| {
+        let mut td = json!({ "title": "Lamp", "actions": actions });
+        if let Some(context) = context {
+            td["@context"] = context;
+        }
+        shown_thing(td.to_string().as_bytes(), "application/json")
+    };
+    for context in [None, Some(json!(null)), Some(json!({ "ex": "https://example.org/" }))] {
+        let shown = without(context.clone()).unwrap_or_else(|error| panic!("{context:?}: {error}"));
+        let note = ("/@context".to_owned(), "it is missing, and is read as TD 1.1".to_owned());
+        assert!(shown.notes.contains(&note), "{context:?}: {:?}", shown.notes);
+        assert!(shown.description.value()["actions"]["on"].is_object(), "{context:?}");
+    }
+    for other in [json!("https://webthings.io/schemas"), json!(["https://example.org/"]), json!(7)] {
+        assert!(without(Some(other.clone())).is_err(), "{other}");
+    }
+    let formless = json!({ "title": "Lamp", "actions": { "on": { "forms": [] }, "off": { "forms": [{}] } } });
+    assert!(shown_thing(formless.to_string().as_bytes(), "").is_err());
+}
+
+#[test]
 fn what_is_no_description_is_refused() {
     let card = json!({ "name": "A card", "title": "Card", "actions": {} }).to_string();
     assert!(shown_thing(card.as_bytes(), "application/json").is_err());

@@ -9,6 +9,7 @@ use althing_operations::{Collector, CollectorNews, CollectorTrouble};
 use futures::future::BoxFuture;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 
+use super::partial;
 use crate::exit::Failure;
 
 /// The target of the lines of the log that this module writes.
@@ -79,7 +80,7 @@ impl Endpoints {
             whole = whole.trim_end_matches(signal.path).trim_end_matches('/');
         }
         if !whole.is_empty() {
-            check(from, whole)?;
+            check_base(from, whole)?;
         }
         let mut unmet = Vec::new();
         let mut at = |signal: Signal| {
@@ -135,6 +136,17 @@ fn protocol(name: &str, value: &str) -> Option<String> {
     (!is_spoken).then(|| format!("`{name}` is {value:?}, which this node does not speak. It speaks {why}"))
 }
 
+/// Whether a collector can be at an address to which the path of each signal is added.
+fn check_base(from: &str, address: &str) -> Result<(), String> {
+    // It may hold a secret.
+    let Some(at) = address.find(['?', '#']) else { return check(from, address) };
+    Err(format!(
+        "`{from}` is {:?} with a query or a fragment, and the path of each signal is added to it: leave that out, and write what \
+         the collector wants besides into OTEL_EXPORTER_OTLP_HEADERS",
+        &address[..at]
+    ))
+}
+
 /// Whether a collector can be at an address.
 fn check(from: &str, address: &str) -> Result<(), String> {
     let url =
@@ -165,10 +177,13 @@ impl Client {
 
     fn note(&self, address: &str, answer: Result<(), CollectorTrouble>) {
         match self.collector.note(address, answer) {
-            Some(CollectorNews::Failed(address, trouble)) => tracing::warn!(
-                "the collector at {address} takes no telemetry: {trouble}; `althing doctor` says what to do, and another line \
-                 that it takes it again"
-            ),
+            Some(CollectorNews::Failed(address, trouble)) => {
+                let taken = if matches!(trouble, CollectorTrouble::Rejected(_)) { "not all" } else { "no" };
+                tracing::warn!(
+                    "the collector at {address} takes {taken} telemetry: {trouble}; `althing doctor` says what to do, and \
+                     another line that it takes it again"
+                );
+            }
             Some(CollectorNews::Well) => tracing::warn!("the collector takes telemetry again"),
             None => {}
         }
@@ -199,7 +214,18 @@ impl HttpClient for Client {
 
 fn judged(answer: &Result<Response<Bytes>, HttpError>) -> Result<(), CollectorTrouble> {
     match answer {
-        Ok(response) if response.status().is_success() => Ok(()),
+        Ok(response) if response.status().is_success() => {
+            let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+            let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            if essence == "text/html" {
+                return Err(CollectorTrouble::Page);
+            }
+            let is_binary = matches!(essence.as_str(), "application/x-protobuf" | "application/protobuf" | "");
+            match partial::rejected(response.body()).filter(|count| is_binary && *count > 0) {
+                Some(count) => Err(CollectorTrouble::Rejected(count)),
+                None => Ok(()),
+            }
+        }
         Ok(response) => Err(CollectorTrouble::Status(response.status().as_u16())),
         Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_timeout) => {
             Err(CollectorTrouble::Silent)
@@ -272,6 +298,40 @@ mod tests {
         let other = of("zipkin");
         assert_eq!(other.traces, None);
         assert!(other.unmet.len() == 1 && other.unmet[0].contains("OTEL_TRACES_EXPORTER"), "{:?}", other.unmet);
+    }
+
+    #[test]
+    fn an_answer_that_is_well_says_whether_a_collector_took_all() {
+        // `partial_success` with `rejected_spans` 3, and with a text alone.
+        let (rejected, warned): (&[u8], &[u8]) = (&[0x0a, 2, 0x08, 3], &[0x0a, 3, 0x12, 1, b'x']);
+        type Row<'a> = (u16, &'a str, &'a [u8], Result<(), CollectorTrouble>);
+        let table: [Row<'_>; 6] = [
+            (200, "application/x-protobuf", &[], Ok(())),
+            (200, "application/x-protobuf", warned, Ok(())),
+            (200, "application/x-protobuf", rejected, Err(CollectorTrouble::Rejected(3))),
+            (202, "application/json", b"{}", Ok(())),
+            (200, "text/html; charset=utf-8", b"<html>", Err(CollectorTrouble::Page)),
+            (404, "text/html", b"", Err(CollectorTrouble::Status(404))),
+        ];
+        for (status, kind, body, wanted) in table {
+            let mut answer = Response::new(Bytes::copy_from_slice(body));
+            *answer.status_mut() = status.try_into().expect("a status");
+            answer.headers_mut().insert("content-type", kind.parse().expect("a media type"));
+            assert_eq!(judged(&Ok(answer)), wanted, "{status} {kind} {body:?}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_collector_has_no_query() {
+        for address in ["http://c:4318?key=hush", "http://c:4318/v1/traces?key=hush", "http://c/#hush"] {
+            let why = endpoints(address, &[]).expect_err(address);
+            assert!(
+                why.contains("`telemetry.otlp_endpoint`") && why.contains("query") && !why.contains("hush"),
+                "{why}"
+            );
+        }
+        let own = endpoints("", &[(TRACES.endpoint, "http://e/in?key=1")]).expect("nothing is added to it");
+        assert_eq!(own.traces.as_deref(), Some("http://e/in?key=1"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod collector;
 mod format;
 mod measured;
+mod partial;
 mod people;
 
 use std::io::IsTerminal as _;

@@ -1,6 +1,8 @@
 //! What a client sends and is sent in one piece: batches of JSON-RPC, which MCP had until 2025-03-26, and answers as JSON for
 //! clients that read no events.
 
+use std::collections::BTreeSet;
+
 use althing_edge::problem;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -16,10 +18,15 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 const JSON: &str = "application/json";
 pub(crate) const EVENTS: &str = "text/event-stream";
 const VERSION: &str = "mcp-protocol-version";
+/// From this version on there are none.
+const WITHOUT_SESSIONS: &str = "2026";
 
 /// Codes of JSON-RPC.
 pub(crate) const UNREADABLE: i32 = -32_700;
 pub(crate) const INVALID: i32 = -32_600;
+pub(crate) const INVALID_PARAMS: i32 = -32_602;
+/// Characters of an id in a refusal's words.
+const ID_CHARS_MAX: usize = 64;
 
 /// What a client sent.
 pub(crate) enum Incoming {
@@ -27,6 +34,12 @@ pub(crate) enum Incoming {
     One(Value, String),
     /// Several.
     Batch(Vec<Value>),
+}
+
+/// Whether a request is of a version that has sessions, as far as its headers say: of one that begins a session they say nothing.
+pub(crate) fn is_of_sessions(headers: &HeaderMap) -> bool {
+    let version = headers.get(VERSION).and_then(|version| version.to_str().ok());
+    version.is_none_or(|version| version < WITHOUT_SESSIONS)
 }
 
 /// Tells a message from a batch.
@@ -95,6 +108,18 @@ pub(crate) fn asks(message: &Value) -> bool {
     message.get("id").is_some() && message.get("method").is_some()
 }
 
+/// For each message of a batch whether it asks with an id with which another one before it asks: only one would be answered.
+pub(crate) fn repeats(messages: &[Value]) -> Vec<bool> {
+    let mut seen = BTreeSet::new();
+    messages.iter().map(|message| asks(message) && !seen.insert(id_of(message).to_string())).collect()
+}
+
+/// The refusal of a request whose id another one has that is not answered yet.
+pub(crate) fn used_twice(id: &Value) -> Value {
+    let shown: String = id.to_string().chars().take(ID_CHARS_MAX).collect();
+    refusal(id, INVALID, &format!("the id {shown} is used twice: a request has one that no other of its session has"))
+}
+
 /// A refusal of JSON-RPC.
 pub(crate) fn refusal(id: &Value, code: i32, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
@@ -138,7 +163,7 @@ pub(crate) fn wants(headers: &HeaderMap) -> AnswerFormat {
     match (json || !named, events) {
         (true, true) => AnswerFormat::Either,
         (true, false) => AnswerFormat::Json,
-        // Refused in the SDK's words: an answer may be JSON always.
+        // An answer may be JSON always.
         (false, _) => AnswerFormat::Neither,
     }
 }
@@ -297,6 +322,24 @@ mod tests {
             assert!(read(message.to_string().as_bytes(), &HeaderMap::new()).is_err(), "{message}");
         }
         assert!(read(b"{", &HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn an_id_that_is_used_twice_is_refused_the_second_time() {
+        let batch = [
+            json!({ "id": 1, "method": "ping" }),
+            json!({ "id": "1", "method": "ping" }),
+            json!({ "method": "notifications/initialized" }),
+            json!({ "method": "notifications/initialized" }),
+            json!({ "id": 1, "result": {} }),
+            json!({ "id": 1, "method": "tools/list" }),
+        ];
+        assert_eq!(repeats(&batch), [false, false, false, false, false, true]);
+        let refused = used_twice(&json!(1));
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(1), &json!(INVALID)));
+        assert!(refused["error"]["message"].as_str().is_some_and(|why| why.starts_with("the id 1 is used twice")));
+        let long = used_twice(&json!("x".repeat(9_000)));
+        assert!(long["error"]["message"].as_str().is_some_and(|why| why.len() < 200), "an id is not shown without end");
     }
 
     #[tokio::test]

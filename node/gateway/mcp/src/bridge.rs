@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::batch;
+use crate::params;
 
 /// How long a connection to the gateway may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -171,7 +172,19 @@ fn sorted(line: &[u8]) -> (Vec<Vec<u8>>, Vec<Fault>) {
             return (fit, unread);
         }
     };
-    for message in messages {
+    let is_batch = line.trim_ascii_start().starts_with(b"[");
+    for mut message in messages {
+        if batch::wrong(&message).is_none() && batch::asks(&message) {
+            let refused = if is_batch && message["method"] == "initialize" {
+                Some(ErrorData::invalid_request("initialize is sent alone", None))
+            } else {
+                params::mend(&mut message).err().map(|why| ErrorData::invalid_params(why, None))
+            };
+            if let Some(error) = refused {
+                unread.push(Fault::of(&message, error));
+                continue;
+            }
+        }
         let why = batch::wrong(&message).map(str::to_owned).or_else(|| {
             let is_read = serde_json::from_value::<ClientJsonRpcMessage>(message.clone()).is_ok();
             let method = message["method"].as_str().unwrap_or_default();
@@ -324,5 +337,18 @@ mod tests {
         assert_eq!(methods, ["ping", "notifications/initialized", "tools/list"]);
         let ids: Vec<Option<String>> = unread.iter().map(|one| one.id.as_ref().map(ToString::to_string)).collect();
         assert_eq!(ids, [Some("two".to_owned()), None]);
+    }
+
+    #[tokio::test]
+    async fn initialize_is_sent_alone_and_its_parameters_are_mended() {
+        let initialize = r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}"#;
+        let nameless = r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{}}"#;
+        let (lines, unread) = sifted(&format!("[{initialize}]\n{initialize}\n{nameless}\n")).await;
+        let passed: Value = serde_json::from_str(&lines).expect("one line");
+        assert!(passed["params"]["clientInfo"].is_object(), "{lines}");
+        let told: Vec<String> = unread.iter().map(|one| format!("{:?} {}", one.id, one.error.message)).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains('7') && told[0].ends_with("initialize is sent alone"), "{told:?}");
+        assert!(told[1].contains('8') && told[1].contains("`name` is missing"), "{told:?}");
     }
 }

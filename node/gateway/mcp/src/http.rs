@@ -6,10 +6,10 @@ use althing_calls::{Asker, Calls, Principal};
 use althing_edge::{BodyError, Identity, Peer, Scope, is_json, lacking, problem, read_body};
 use althing_protocol::limits::BODY_BYTES_MAX;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use futures::StreamExt as _;
@@ -19,8 +19,9 @@ use serde_json::Value;
 
 use crate::batch::{self, AnswerFormat, Incoming};
 use crate::late;
+use crate::params;
 use crate::server::Server;
-use crate::sessions::{ASKING, Asking, Most, Sessions};
+use crate::sessions::{ASKING, Asking, Most, OpenError, OpenRequest, Sessions};
 use crate::tools::READING;
 use crate::view::OfPath;
 
@@ -30,7 +31,25 @@ const REQUEST_BYTES_MAX: usize = BODY_BYTES_MAX + 4_096;
 /// Messages of one batch that are worked on at one time.
 const TOGETHER: usize = 8;
 
-type Service = StreamableHttpService<Server, Sessions>;
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+
+/// The SDK's server, and the sessions that it has.
+struct Service {
+    sdk: StreamableHttpService<Server, Sessions>,
+    sessions: Arc<Sessions>,
+}
+
+impl Service {
+    /// Notes a request of the session that the headers name; nothing of what is no request, or of no session.
+    fn open(&self, headers: &HeaderMap, asking: &Asking, id: Option<&Value>) -> Result<Option<OpenRequest>, OpenError> {
+        let session = headers.get(SESSION).and_then(|session| session.to_str().ok());
+        match (session, id.filter(|id| !id.is_null())) {
+            (Some(session), Some(id)) => self.sessions.open(session, asking.user(), id),
+            _ => Ok(None),
+        }
+    }
+}
 
 /// The route `/mcp`, and `/mcp/{agent}` for one server of tools. Calls are made for the `principal` of the request's
 /// identity, of agents that its `asker` may have. The caller of this function checks host, origin and token before.
@@ -47,13 +66,13 @@ pub fn routes<S: Clone + Send + Sync + 'static>(
         .with_json_response(true)
         .with_max_request_body_bytes(REQUEST_BYTES_MAX);
     let sessions = Arc::new(Sessions::new(Most::default()));
-    let service = StreamableHttpService::new(move || Ok(server.of_session()), sessions, config);
+    let sdk = StreamableHttpService::new(move || Ok(server.of_session()), sessions.clone(), config);
     Router::new()
         .route("/mcp", any(serve))
         .route("/mcp/", any(serve))
         .route("/mcp/{agent}", any(serve_one))
         .route("/mcp/{agent}/", any(serve_one))
-        .with_state(Arc::new(service))
+        .with_state(Arc::new(Service { sdk, sessions }))
 }
 
 /// The server of tools that the path names.
@@ -90,7 +109,31 @@ async fn serve(State(service): State<Arc<Service>>, request: Request) -> Respons
 
 /// Hands a request to the SDK's server.
 async fn pass(service: &Service, request: Request, asking: &Arc<Asking>) -> Response {
-    Box::pin(ASKING.scope(asking.clone(), service.handle(request))).await.map(Body::new)
+    Box::pin(ASKING.scope(asking.clone(), service.sdk.handle(request))).await.map(Body::new)
+}
+
+/// Hands a request to the SDK's server that is not answered until its answer was sent whole.
+async fn pass_open(service: &Service, request: Request, asking: &Arc<Asking>, open: Option<OpenRequest>) -> Response {
+    let answer = pass(service, request, asking).await;
+    if open.is_none() || !batch::is_events(answer.headers()) {
+        return answer;
+    }
+    let (parts, body) = answer.into_parts();
+    // Before the client sees the end, which may send the next request with that id then; and where it hangs up before.
+    let end = futures::stream::once(async move { drop(open) }).filter_map(|()| std::future::ready(None));
+    Response::from_parts(parts, Body::from_stream(body.into_data_stream().chain(end)))
+}
+
+/// The body of a message, with its parameters mended; or the refusal of these.
+fn mended(body: Bytes, id: &Value) -> Result<Bytes, Value> {
+    let Some(mut message) = serde_json::from_slice::<Value>(&body).ok().filter(|_| !id.is_null()) else {
+        return Ok(body);
+    };
+    match params::mend(&mut message) {
+        Ok(true) => Ok(message.to_string().into()),
+        Ok(false) => Ok(body),
+        Err(why) => Err(batch::refusal(id, batch::INVALID_PARAMS, &why)),
+    }
 }
 
 /// Takes what a client sends: one message, or a batch.
@@ -101,7 +144,7 @@ async fn take(service: &Arc<Service>, request: Request, identity: &Identity, ask
         Err(error) => return unread(error),
     };
     let wants = batch::wants(&parts.headers);
-    // What is no JSON by its own word, and whoever takes no JSON, is refused in the SDK's words: for the one reason that holds.
+    // What is no JSON by its own word is refused in the SDK's words: for the one reason that holds.
     if wants != AnswerFormat::Neither {
         batch::accepting(&mut parts.headers);
     }
@@ -110,15 +153,30 @@ async fn take(service: &Arc<Service>, request: Request, identity: &Identity, ask
         if !identity.may(Scope::Call) && calls_agents(&body) {
             return lacking(Scope::Call);
         }
+        if wants == AnswerFormat::Neither {
+            let why = "accept application/json, with or without text/event-stream: an answer may be JSON always";
+            return problem(StatusCode::NOT_ACCEPTABLE, why);
+        }
         return pass(service, Request::from_parts(parts, Body::from(body)), asking).await;
     }
     match batch::read(&body, &parts.headers) {
         Err(refused) => batch::failed(StatusCode::BAD_REQUEST, &refused),
         Ok(Incoming::One(..)) if !identity.may(Scope::Call) && calls_agents(&body) => lacking(Scope::Call),
         Ok(Incoming::One(id, method)) => {
+            // Of versions without sessions the SDK itself says which member is wrong.
+            let mended = if batch::is_of_sessions(&parts.headers) { mended(body, &id) } else { Ok(body) };
+            let body = match mended {
+                Ok(body) => body,
+                Err(refused) => return batch::failed(StatusCode::OK, &refused),
+            };
+            // What has no method is an answer of the client.
+            let open = match service.open(&parts.headers, asking, Some(&id).filter(|_| !method.is_empty())) {
+                Ok(open) => open,
+                Err(unopened) => return batch::failed(StatusCode::OK, &unopened.refusal(&id)),
+            };
             let (service, asking) = (service.clone(), asking.clone());
             let request = Request::from_parts(parts, Body::from(body));
-            let answer = Box::pin(async move { pass(&service, request, &asking).await });
+            let answer = Box::pin(async move { pass_open(&service, request, &asking, open).await });
             let is_events = wants == AnswerFormat::Either;
             let answer = if is_events { late::in_time(answer, id.clone(), &method).await } else { answer.await };
             if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
@@ -143,7 +201,7 @@ async fn take(service: &Arc<Service>, request: Request, identity: &Identity, ask
 
 /// The answers to the messages of a batch, in their order; none to those that ask for none. They are worked on together.
 async fn answered(service: &Service, parts: &Parts, messages: Vec<Value>, asking: &Arc<Asking>) -> Response {
-    let one = |message: Value| async move {
+    let one = |(mut message, is_repeated): (Value, bool)| async move {
         let id = batch::id_of(&message);
         if let Some(why) = batch::wrong(&message) {
             return Some(batch::refusal(&id, batch::INVALID, why));
@@ -151,14 +209,27 @@ async fn answered(service: &Service, parts: &Parts, messages: Vec<Value>, asking
         if message["method"] == "initialize" {
             return Some(batch::refusal(&id, batch::INVALID, "initialize is sent alone"));
         }
+        if is_repeated {
+            return Some(batch::used_twice(&id));
+        }
+        let asks = batch::asks(&message);
+        let mended = if asks { params::mend(&mut message) } else { Ok(false) };
+        if let Err(why) = mended {
+            return Some(batch::refusal(&id, batch::INVALID_PARAMS, &why));
+        }
+        let open = match service.open(&parts.headers, asking, Some(&id).filter(|_| asks)) {
+            Ok(open) => open,
+            Err(unopened) => return Some(unopened.refusal(&id)),
+        };
         let request = Request::from_parts(parts.clone(), Body::from(message.to_string()));
-        let answer = batch::as_json(pass(service, request, asking).await, &id).await;
-        if !batch::asks(&message) {
+        let answer = batch::as_json(pass_open(service, request, asking, open).await, &id).await;
+        if !asks {
             return None;
         }
         Some(batch::message_of(answer, &id).await)
     };
-    let all: Vec<_> = messages.into_iter().map(one).collect();
+    let repeats = batch::repeats(&messages);
+    let all: Vec<_> = messages.into_iter().zip(repeats).map(one).collect();
     let answers = futures::stream::iter(all).buffered(TOGETHER);
     let answers: Vec<Value> = answers.filter_map(std::future::ready).collect().await;
     if answers.is_empty() {

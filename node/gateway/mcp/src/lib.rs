@@ -16,6 +16,7 @@ mod exposed;
 mod failed;
 mod http;
 mod late;
+mod params;
 mod relay;
 mod result;
 mod server;

@@ -1,17 +1,21 @@
 //! Sessions of clients of versions before 2026-07-28, in bounded number, for all and for each origin. Only idle ones make
 //! room for others: whoever begins sessions without end takes them from itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use althing_edge::Identity;
+use althing_protocol::{Digest, digest};
 use futures::{Stream, StreamExt as _};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
+use serde_json::Value;
 use tokio::time::Instant;
+
+use crate::batch;
 
 /// Sessions at one time.
 const SESSIONS_MAX: usize = 256;
@@ -21,6 +25,8 @@ const OF_ORIGIN_MAX: usize = 128;
 const UNUSED: Duration = Duration::from_secs(24 * 3_600);
 /// A session that was unused for this long, and has no stream, may make room for another.
 const IDLE: Duration = Duration::from_secs(60);
+/// Requests of one session that are not answered yet.
+const OPEN_MAX: usize = 1_024;
 
 tokio::task_local! {
     /// The request that is served.
@@ -41,6 +47,11 @@ impl Asking {
     pub fn new(identity: &Identity, from: &str) -> Asking {
         let user = if let Identity::User(user) = identity { user.name.clone() } else { String::new() };
         Asking { origin: format!("{user} {from}"), user, refused: AtomicBool::new(false) }
+    }
+
+    /// The user's name; empty if there is none.
+    pub fn user(&self) -> &str {
+        &self.user
     }
 
     /// Whether there was no room for the session that it wanted to begin.
@@ -96,6 +107,8 @@ struct Use {
     again: bool,
     /// Streams on which its client waits.
     streams: usize,
+    /// The digests of the ids of its requests that are not answered yet.
+    open: BTreeSet<Digest>,
 }
 
 impl Use {
@@ -129,6 +142,43 @@ impl Used {
         let oldest = oldest.ok_or(SessionsError::InUse)?;
         self.sessions.remove(&oldest);
         Ok(Some(oldest))
+    }
+}
+
+/// Why a request of a session is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenError {
+    /// Another one with its id is not answered yet.
+    Repeated,
+    /// Too many are not.
+    Crowded,
+}
+
+impl OpenError {
+    /// The refusal of the request of that id.
+    pub fn refusal(self, id: &Value) -> Value {
+        match self {
+            OpenError::Repeated => batch::used_twice(id),
+            OpenError::Crowded => {
+                let why = format!("{OPEN_MAX} requests of this session are not answered yet: wait for an answer");
+                batch::refusal(id, batch::INVALID, &why)
+            }
+        }
+    }
+}
+
+/// A request of a session that is not answered yet, until this is dropped.
+pub(crate) struct OpenRequest {
+    used: Arc<Mutex<Used>>,
+    session: SessionId,
+    id: Digest,
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        if let Some(of) = locked(&self.used).sessions.get_mut(&self.session) {
+            of.open.remove(&self.id);
+        }
     }
 }
 
@@ -176,6 +226,26 @@ impl Sessions {
         })
     }
 
+    /// Notes that a request of a session is not answered yet; nothing where there is no such session, or it is another user's,
+    /// which is for others to say.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(&self, session: &str, user: &str, id: &Value) -> Result<Option<OpenRequest>, OpenError> {
+        let session: SessionId = session.into();
+        let id = digest(id.to_string().as_bytes());
+        let mut used = self.used();
+        let Some(of) = used.sessions.get_mut(&session).filter(|of| of.user == user) else { return Ok(None) };
+        if of.open.contains(&id) {
+            return Err(OpenError::Repeated);
+        }
+        if of.open.len() >= OPEN_MAX {
+            return Err(OpenError::Crowded);
+        }
+        of.open.insert(id);
+        Ok(Some(OpenRequest { used: self.used.clone(), session, id }))
+    }
+
     /// Whether a session is of whoever asks: its id is no secret between users of one machine.
     fn is_of(&self, id: &SessionId, user: &str) -> bool {
         self.used().sessions.get(id).is_none_or(|of| of.user == user)
@@ -196,7 +266,15 @@ impl Sessions {
         let (last, at) = (used.next(), Instant::now());
         used.sessions.insert(
             id.clone(),
-            Use { origin: origin.to_owned(), user: user.to_owned(), last, at, again: false, streams: 0 },
+            Use {
+                origin: origin.to_owned(),
+                user: user.to_owned(),
+                last,
+                at,
+                again: false,
+                streams: 0,
+                open: BTreeSet::new(),
+            },
         );
         Ok((id, transport))
     }
@@ -274,6 +352,7 @@ impl SessionManager for Sessions {
 #[cfg(test)]
 mod tests {
     use althing_edge::User;
+    use serde_json::json;
 
     use super::*;
 
@@ -336,6 +415,26 @@ mod tests {
             assert_eq!(ASKING.scope(by(name), sessions.has_session(&id)).await.expect("an answer"), has, "{name}");
         }
         assert!(!sessions.has_session(&id).await.expect("an answer"), "of nobody");
+    }
+
+    #[tokio::test]
+    async fn an_id_is_used_once_until_its_request_is_answered() {
+        let sessions = Sessions::new(MOST);
+        let ids = [begin(&sessions, "a").await.expect("a session"), begin(&sessions, "a").await.expect("a session")];
+        let open = |at: usize, id: Value| sessions.open(&ids[at], "", &id);
+        let first = open(0, json!(1)).expect("it is taken").expect("it is noted");
+        assert_eq!(open(0, json!(1)).err(), Some(OpenError::Repeated));
+        let others = [open(0, json!("1")), open(0, json!(2)), open(1, json!(1))];
+        assert!(others.iter().all(|other| matches!(other, Ok(Some(_)))), "another id, or another session");
+        assert!(matches!(sessions.open(&ids[0], "bob", &json!(1)), Ok(None)), "it is not his");
+        assert!(matches!(sessions.open("none", "", &json!(1)), Ok(None)));
+        drop(first);
+        assert!(matches!(open(0, json!(1)), Ok(Some(_))), "it is answered");
+        drop(others);
+        let all: Vec<_> = (0..OPEN_MAX).map(|id| open(0, json!(id)).expect("there is room")).collect();
+        assert_eq!(open(0, json!("more")).err(), Some(OpenError::Crowded));
+        sessions.close_session(&ids[0]).await.expect("it closes");
+        drop(all);
     }
 
     #[tokio::test(start_paused = true)]

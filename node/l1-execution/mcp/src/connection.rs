@@ -22,11 +22,14 @@ use crate::handler::Handler;
 use crate::lines::{Lines, MESSAGE_BYTES_MAX};
 use crate::program::{Program, ServerOwner};
 use crate::questions::Questions;
-use crate::requests::{Behaviour, Requests, why};
+use crate::requests::{BROKEN_OFF, Behaviour, Requests, why};
 use crate::watched::Watched;
 
 /// How long a connection to a server may take.
 const TCP_CONNECT: Duration = Duration::from_secs(5);
+
+/// What is said of a server that said nothing.
+const CLOSED: &str = "it closed the connection before it answered";
 
 /// The MCP client.
 pub type Client = RunningService<RoleClient, Handler>;
@@ -105,19 +108,32 @@ impl Target {
         self.containment.lock().expect("no holder of how it is contained panics")
     }
 
-    /// Connects.
+    /// Connects. A server that a question of the newest version ends, or that answers it oddly, is asked once more as an earlier
+    /// one is, its program started anew.
     ///
     /// # Errors
-    /// Why that failed.
+    /// Why that failed: of two attempts, the one that says more.
     pub async fn connect(&self, speech: Speech) -> Result<Connection, Fault> {
+        let trouble = match Box::pin(self.attempt(speech)).await {
+            Ok(connection) => return Ok(connection),
+            Err(trouble) => trouble,
+        };
+        if speech == Speech::Session || !trouble.may_speak_otherwise {
+            return Err(trouble.fault);
+        }
+        let again = Box::pin(self.attempt(Speech::Session)).await;
+        again.map_err(|again| more_telling(trouble.fault, again.fault))
+    }
+
+    async fn attempt(&self, speech: Speech) -> Result<Connection, Trouble> {
         match &self.spec {
             ToolServerSpec::Command { .. } => self.start(speech).await,
-            ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned())),
+            ToolServerSpec::Thing { .. } => Err(Fault::Unreachable("a Thing does not speak MCP".to_owned()).into()),
             ToolServerSpec::Url { url, leads_to, .. } => self.reach(url, leads_to, speech).await,
         }
     }
 
-    async fn start(&self, speech: Speech) -> Result<Connection, Fault> {
+    async fn start(&self, speech: Speech) -> Result<Connection, Trouble> {
         let (mut program, read, write) = self.begun().await?;
         program.started().await?;
         *self.contained() = program.containment();
@@ -130,8 +146,12 @@ impl Target {
         match self.initialise(Lines::new(read, write, &name), speech, &exchange).await {
             Ok(client) => Ok(Connection { client, program: Some(program), exchange, behaviour: None }),
             Err(error) => {
-                let ended = if was_closed(&error) { program.ended().await } else { None };
-                Err(ended.unwrap_or_else(|| Fault::Unreachable(said(&error))))
+                let was_closed = was_closed(&error);
+                let ended = if was_closed { program.ended().await } else { None };
+                // One that answered both questions was asked all.
+                let may_speak_otherwise = was_closed || !was_asked_twice(&error);
+                let fault = ended.unwrap_or_else(|| Fault::Unreachable(said(&error)));
+                Err(Trouble { may_speak_otherwise: may_speak_otherwise && !ran_out(&fault), fault })
             }
         }
     }
@@ -145,10 +165,10 @@ impl Target {
         starting.await.map_err(broken)?
     }
 
-    async fn reach(&self, url: &str, leads_to: &[Place], speech: Speech) -> Result<Connection, Fault> {
+    async fn reach(&self, url: &str, leads_to: &[Place], speech: Speech) -> Result<Connection, Trouble> {
         if self.secret.is_some() && !althing_td::keeps_bearer(url) {
             let why = format!("its secret would be sent in the clear. {}", althing_td::BEARER_FIX);
-            return Err(Fault::Unreachable(why));
+            return Err(Fault::Unreachable(why).into());
         }
         let mut config = StreamableHttpClientTransportConfig::with_uri(url)
             .max_sse_event_size(MESSAGE_BYTES_MAX)
@@ -158,7 +178,7 @@ impl Target {
             config = config.auth_header(secret.trim());
         }
         if let Some(why) = elsewhere(url, leads_to).await {
-            return Err(Fault::Unreachable(why));
+            return Err(Fault::Unreachable(why).into());
         }
         let behaviour = Arc::<Behaviour>::default();
         let client = client_with(url, leads_to, TCP_CONNECT, Behaviour::policy(&behaviour));
@@ -170,7 +190,8 @@ impl Target {
             Ok(client) => Ok(Connection { client, program: None, exchange, behaviour: Some(behaviour) }),
             Err(error) => {
                 let why = behaviour.refused().map(|to| format!("it sends you to {to}; use that address"));
-                Err(Fault::Unreachable(why.unwrap_or_else(|| said(&error))))
+                let may_speak_otherwise = why.is_none() && !was_asked_twice(&error) && !is_final(&error);
+                Err(Trouble { fault: Fault::Unreachable(why.unwrap_or_else(|| said(&error))), may_speak_otherwise })
             }
         }
     }
@@ -202,6 +223,49 @@ impl Target {
     }
 }
 
+/// Why there is no connection.
+struct Trouble {
+    fault: Fault,
+    /// Whether a server of an earlier version may behave so.
+    may_speak_otherwise: bool,
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Trouble {
+        Trouble { fault, may_speak_otherwise: false }
+    }
+}
+
+/// The trouble of two attempts that says more; the first, if both say as much.
+fn more_telling(first: Fault, second: Fault) -> Fault {
+    let says = |fault: &Fault| match fault {
+        Fault::Unreachable(why) if why == CLOSED || why == BROKEN_OFF => 0,
+        Fault::Ended { said, .. } if said.is_empty() => 1,
+        _ => 2,
+    };
+    if says(&second) > says(&first) { second } else { first }
+}
+
+/// Whether a program was ended for the memory that it took: it would be again.
+fn ran_out(fault: &Fault) -> bool {
+    matches!(fault, Fault::Ended { ran_out: true, .. })
+}
+
+/// Whether it was asked as a server of an earlier version too.
+fn was_asked_twice(error: &ClientInitializeError) -> bool {
+    matches!(error, ClientInitializeError::LegacyFallbackFailed { .. })
+}
+
+/// Whether nothing else that is asked over HTTP would be answered otherwise.
+fn is_final(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            error.error.downcast_ref().is_some_and(crate::requests::is_final)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the other end closed the connection, while it was read or written.
 fn was_closed(error: &ClientInitializeError) -> bool {
     match error {
@@ -215,7 +279,7 @@ fn was_closed(error: &ClientInitializeError) -> bool {
 fn said(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => said(fallback),
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection before it answered".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => CLOSED.to_owned(),
         ClientInitializeError::TransportError { error, .. } => why(error.error.as_ref()),
         ClientInitializeError::JsonRpcError(error) => {
             format!("it answered with the error {}: {}", error.code.0, error.message)
@@ -225,5 +289,65 @@ fn said(error: &ClientInitializeError) -> String {
             format!("it speaks other versions of MCP than this node ({})", versions.join(", "))
         }
         _ => "it answered with something that is no MCP".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rmcp::model::{ErrorCode, ErrorData};
+
+    use super::*;
+
+    fn ended(said: &str) -> Fault {
+        Fault::Ended { status: 1, ran_out: false, said: said.to_owned() }
+    }
+
+    #[test]
+    fn of_two_troubles_the_one_is_told_that_says_more() {
+        let closed = || Fault::Unreachable(CLOSED.to_owned());
+        let error = || Fault::Unreachable("it answered with the error -1: no".to_owned());
+        for (first, second, told) in [
+            (closed(), error(), error()),
+            (error(), closed(), error()),
+            (ended(""), ended("no module"), ended("no module")),
+            (ended("no module"), ended("another"), ended("no module")),
+            (closed(), ended(""), ended("")),
+            (closed(), closed(), closed()),
+        ] {
+            assert_eq!(more_telling(first.clone(), second.clone()), told, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_answered_both_questions_was_asked_twice() {
+        let error = |message: &'static str| {
+            Box::new(ClientInitializeError::JsonRpcError(ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None)))
+        };
+        let both = ClientInitializeError::LegacyFallbackFailed { discover: error("a"), fallback: error("b") };
+        assert!(was_asked_twice(&both) && !was_closed(&both));
+        assert!(!was_asked_twice(&error("a")));
+    }
+
+    /// A program that ends at the first question of the newest version, and answers that of an earlier one.
+    const OLD: &str = r#"read -r asked
+case "$asked" in *'"initialize"'*) ;; *) echo 'unknown method' >&2; exit 1 ;; esac
+id=${asked##*'"id":'}
+id=${id%%[!0-9]*}
+echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}'
+while read -r asked; do :; done"#;
+
+    #[tokio::test]
+    async fn a_program_that_ends_at_a_question_that_it_does_not_know_is_started_anew_and_asked_as_an_earlier_one() {
+        let command = ["sh", "-c", OLD].map(str::to_owned).to_vec();
+        let (env, env_secrets, sandbox) = Default::default();
+        let spec = ToolServerSpec::Command { command, cwd: None, env, env_secrets, sandbox };
+        let of = ServerOf { agent: "a", server: "old", folder: Path::new("."), memory_kib: 0 };
+        let nothing = (EgressRules::default(), Refusals::default());
+        let target = Target::new(of, &spec, None, &ProcessConfig::default(), nothing);
+        let connection = target.connect(Speech::Newest).await.map_err(|fault| fault.in_full()).expect("it speaks MCP");
+        let info = connection.client.peer_info().expect("it said who it is");
+        assert_eq!(info.protocol_version, ProtocolVersion::V_2025_06_18);
     }
 }

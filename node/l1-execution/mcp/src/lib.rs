@@ -20,6 +20,7 @@ mod lines;
 mod machine;
 mod news;
 mod parking;
+mod posting;
 mod program;
 mod questions;
 mod requests;

@@ -2,7 +2,7 @@
 //! writer may log what it reads; of a message that is too long, whoever waits for it is told.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-use crate::machine::line::{self, Line};
+use crate::machine::greeting::{self, DISCOVER, INITIALIZE};
+use crate::machine::line::{self, INTERNAL_ERROR, Line};
 use crate::machine::skim::Skim;
 
 /// The longest message of a server, bytes: the longest result, and what is written around it.
@@ -26,7 +27,7 @@ const RAW_MAX: usize = 4_096;
 /// Characters of a line that are logged.
 const LOGGED_CHARS_MAX: usize = 120;
 /// Requests whose answers the library would read as a whole, or not at all.
-const READ_HERE: [&str; 4] = ["tools/list", "tools/call", "tasks/get", "tasks/result"];
+const READ_HERE: [&str; 6] = [INITIALIZE, DISCOVER, "tools/list", "tools/call", "tasks/get", "tasks/result"];
 
 type Message = RxJsonRpcMessage<RoleClient>;
 
@@ -39,8 +40,10 @@ pub struct Lines<R, W> {
     skim: Option<Skim>,
     /// Messages that were read and wait.
     ready: VecDeque<Message>,
-    /// Requests whose answers are read here, by their ids.
-    raw: BTreeSet<String>,
+    /// The methods of requests whose answers are read here, by their ids.
+    raw: BTreeMap<String, String>,
+    /// The id and the method of the first question, until it is answered.
+    first: Option<(String, String)>,
     write: Arc<Mutex<Option<W>>>,
     /// Its program, for the log.
     program: String,
@@ -54,7 +57,8 @@ impl<R: AsyncRead, W> Lines<R, W> {
             line: Vec::new(),
             skim: None,
             ready: VecDeque::new(),
-            raw: BTreeSet::new(),
+            raw: BTreeMap::new(),
+            first: None,
             write: Arc::new(Mutex::new(Some(write))),
             program: program.to_owned(),
             has_logged: false,
@@ -80,6 +84,11 @@ impl<R: AsyncRead, W> Lines<R, W> {
         match line::read(&line) {
             Line::Blank => {}
             Line::Noise => self.log(&excerpt(&line)),
+            Line::Unreadable { id, why } => {
+                let told = self.message(line::error(&id, INTERNAL_ERROR, &why));
+                self.ready.extend(told);
+                self.log(&excerpt(&line));
+            }
             Line::Messages(all) => {
                 for message in all {
                     match self.message(message) {
@@ -93,16 +102,58 @@ impl<R: AsyncRead, W> Lines<R, W> {
 
     /// A message as the library has it; none if it has no such message.
     fn message(&mut self, mut message: Value) -> Option<Message> {
-        let is_answer = !message["method"].is_string();
-        let id = written(&message["id"]);
-        let is_raw = is_answer && self.raw.remove(&id);
-        if is_raw && message.get("result").is_some() {
+        if message["method"].is_string() {
+            return serde_json::from_value(message).ok();
+        }
+        let id = self.answered(&mut message)?;
+        let method = self.raw.remove(&id);
+        if let (Some(method), true) = (method, message.get("result").is_some()) {
             // All ids of ours are numbers.
             let id = RequestId::Number(id.parse().ok()?);
-            let result = ServerResult::CustomResult(CustomResult::new(message["result"].take()));
-            return Some(JsonRpcMessage::response(result, id));
+            let result = message["result"].take();
+            if greeting::is_asked_by(&method) {
+                return Some(self.greeted(&method, result, id));
+            }
+            return Some(JsonRpcMessage::response(ServerResult::CustomResult(CustomResult::new(result)), id));
         }
         serde_json::from_value(message).ok()
+    }
+
+    /// The id of the request that a message answers. Until the first question is answered, an answer to another one is none: the
+    /// library would give the server up for it. An error that does not say of what refuses the probe, and nothing else.
+    fn answered(&mut self, message: &mut Value) -> Option<String> {
+        let id = written(&message["id"]);
+        let Some((first, method)) = self.first.as_ref() else { return Some(id) };
+        let answers_probe = message["id"].is_null() && method == DISCOVER;
+        if id != *first && !answers_probe {
+            return None;
+        }
+        let first = first.clone();
+        message["id"] = first.parse::<i64>().map_or_else(|_| first.clone().into(), Value::from);
+        self.first = None;
+        Some(first)
+    }
+
+    /// What the first question is answered with. A probe that is answered oddly is refused: the server may speak an earlier version.
+    fn greeted(&self, method: &str, result: Value, id: RequestId) -> Message {
+        let read = greeting::read(method, result).and_then(|greeting| {
+            let result = greeting.result;
+            let result = match method {
+                DISCOVER => ServerResult::DiscoverResult(serde_json::from_value(result).ok()?),
+                _ => ServerResult::InitializeResult(serde_json::from_value(result).ok()?),
+            };
+            Some((result, greeting.left_out))
+        });
+        let Some((result, left_out)) = read else {
+            let code = if method == DISCOVER { ErrorCode::METHOD_NOT_FOUND } else { ErrorCode::INTERNAL_ERROR };
+            let why = "its answer cannot be read as one of MCP to what it was asked";
+            return JsonRpcMessage::error(ErrorData::new(code, why, None), Some(id));
+        };
+        if !left_out.is_empty() {
+            let (program, left_out) = (&self.program, left_out.join(", "));
+            tracing::warn!(program, left_out, "a server of tools says of itself what is odd; that is left out");
+        }
+        JsonRpcMessage::response(result, id)
     }
 
     /// Logs once that something is passed over.
@@ -149,7 +200,11 @@ where
             if self.raw.len() == RAW_MAX {
                 self.raw.pop_first();
             }
-            self.raw.insert(request.id.to_string());
+            let (id, method) = (request.id.to_string(), request.request.method().to_owned());
+            if greeting::is_asked_by(&method) {
+                self.first = Some((id.clone(), method.clone()));
+            }
+            self.raw.insert(id, method);
         }
         let (written, write) = (serde_json::to_vec(&item), self.write.clone());
         async move {
@@ -204,7 +259,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use rmcp::model::{ClientRequest, ListToolsRequest, PingRequest, ServerNotification};
+    use rmcp::model::{
+        ClientRequest, DiscoverRequest, DiscoverRequestParams, InitializeRequest, InitializeRequestParams,
+        ListToolsRequest, PingRequest, ServerNotification,
+    };
     use serde_json::json;
     use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
@@ -263,6 +321,58 @@ mod tests {
         let JsonRpcMessage::Response(response) = pipes.receive().await.expect("an answer") else { panic!("no answer") };
         let ServerResult::CustomResult(read) = response.result else { panic!("it was read otherwise") };
         assert_eq!(read.0, result);
+    }
+
+    fn probe() -> ClientRequest {
+        ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}))
+    }
+
+    fn initialize() -> ClientRequest {
+        ClientRequest::InitializeRequest(InitializeRequest::new(InitializeRequestParams::default()))
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_refused_for_an_odd_greeting_nor_for_what_it_says_before_it() {
+        let (mut pipes, mut output, _input) = pipes();
+        ask(&mut pipes, 0, probe()).await;
+        said(&mut output, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-1,\"message\":\"no\"}}\n").await;
+        let JsonRpcMessage::Error(told) = pipes.receive().await.expect("an answer") else { panic!("no error") };
+        assert_eq!(told.id, Some(RequestId::Number(0)));
+        ask(&mut pipes, 1, initialize()).await;
+        for before in [
+            json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -32_601, "message": "late" } }),
+            json!({ "jsonrpc": "2.0", "id": "x", "result": {} }),
+            json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -1, "message": "no" } }),
+            json!({ "jsonrpc": "2.0", "id": "1", "result": { "capabilities": { "tools": true }, "serverInfo": "a" } }),
+        ] {
+            said(&mut output, &format!("{before}\n")).await;
+        }
+        let JsonRpcMessage::Response(response) = pipes.receive().await.expect("an answer") else { panic!("no answer") };
+        assert_eq!(response.id, RequestId::Number(1));
+        let ServerResult::InitializeResult(info) = response.result else { panic!("it was read otherwise") };
+        assert_eq!((info.server_info.name.as_str(), info.capabilities.tools), ("unknown", None));
+    }
+
+    #[tokio::test]
+    async fn a_probe_that_is_answered_with_nothing_is_refused_so_that_an_earlier_version_is_spoken() {
+        for result in [json!({}), json!(null), json!([])] {
+            let (mut pipes, mut output, _input) = pipes();
+            ask(&mut pipes, 0, probe()).await;
+            let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": result });
+            said(&mut output, &format!("{answer}\n")).await;
+            let JsonRpcMessage::Error(told) = pipes.receive().await.expect("an answer") else { panic!("{answer}") };
+            assert_eq!(told.error.code, ErrorCode::METHOD_NOT_FOUND, "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_what_is_no_json_is_told() {
+        let (mut pipes, mut output, _input) = pipes();
+        ask(&mut pipes, 3, list()).await;
+        said(&mut output, "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{'tools':[]}}\n").await;
+        let JsonRpcMessage::Error(told) = pipes.receive().await.expect("it is told") else { panic!("no error") };
+        assert_eq!(told.id, Some(RequestId::Number(3)));
+        assert!(told.error.message.starts_with("its answer is no JSON: "), "{}", told.error.message);
     }
 
     #[tokio::test]

@@ -1,31 +1,27 @@
-//! Requests to a server over HTTP: where it sends them on to, whether it has sessions, and what becomes of an event that is too
-//! long.
+//! Requests to a server over HTTP: where it sends them on to, whether it has sessions, and what becomes of an answer that is none.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_execution::tools::RESULT_TOO_LONG;
-use futures::{StreamExt as _, TryStream};
-use http::{HeaderName, HeaderValue};
+use futures::{StreamExt as _, stream};
 use reqwest::redirect::Policy;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde_json::Value;
 
-use crate::bodies::{OpenRequest, unasked};
-use crate::lines::TOO_LONG;
+use crate::bodies::{Meaning, OpenRequest, UNREADABLE, unasked};
+use crate::lines::{MESSAGE_BYTES_MAX, TOO_LONG};
+use crate::posting::{self, Event, Failed, Headers, Post, Reply, is_json};
 
 /// Characters of what a server says beside its status.
 const SAID_CHARS_MAX: usize = 200;
-/// How the library begins to say that a body is no message.
-const UNPARSED: &str = "could not parse JSON response";
-
-type Headers = HashMap<HeaderName, HeaderValue>;
-/// An event, as the library's stream has it.
-type Event = <BoxedSseResponse as TryStream>::Ok;
-type Failed = StreamableHttpError<reqwest::Error>;
+/// What is said of a connection of which nothing else is known.
+pub const BROKEN_OFF: &str = "the connection broke off";
+/// What is said where the first question has no answer.
+const NO_ANSWER: &str = "it ended before it answered";
 
 /// How a server behaves to the requests of one connection. One redirect with the same method and body (307, 308) is followed, if it leads to
 /// the same scheme, host and port, and kept; all others are told.
@@ -112,7 +108,8 @@ impl StreamableHttpClient for Requests {
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        self.client.post_message(self.behaviour.followed(uri), message, session, token, headers).await
+        let bytes_max = MESSAGE_BYTES_MAX;
+        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, bytes_max).await
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -131,26 +128,21 @@ impl StreamableHttpClient for Requests {
             _ => None,
         };
         let uri = self.behaviour.followed(uri);
-        let posted = self.client.post_message_with_max_sse_event_size(uri, message, session, token, headers, bytes_max);
-        let posted = posted.await;
+        let replied = posting::send(&self.client, Post { uri, message, session, token, headers, bytes_max }).await;
+        let posted = match asked {
+            Some(asked) => {
+                let is_final = self.behaviour.refused().is_some() || replied.as_ref().is_err_and(is_final);
+                match answered(replied, &asked) {
+                    Err(failed) if asked.is_probe() && !is_final && !is_denied(&failed) => {
+                        Ok(StreamableHttpPostResponse::Json(asked.unreadable(&why(&failed)), None))
+                    }
+                    posted => posted,
+                }
+            }
+            None => replied.and_then(taken),
+        };
         self.behaviour.note(&posted);
-        match (posted, asked) {
-            (Err(StreamableHttpError::ResponseBodyTooLarge { .. }), Some(asked)) => {
-                Ok(StreamableHttpPostResponse::Json(too_long(asked.id), None))
-            }
-            (Err(StreamableHttpError::UnexpectedServerResponse(said)), Some(asked))
-                if asked.is_read_here() && said.starts_with(UNPARSED) =>
-            {
-                Ok(StreamableHttpPostResponse::Json(asked.unreadable(), None))
-            }
-            (Ok(StreamableHttpPostResponse::Json(message, session)), Some(asked)) if asked.is_read_here() => {
-                Ok(StreamableHttpPostResponse::Json(asked.body(message), session))
-            }
-            (Ok(StreamableHttpPostResponse::Sse(events, session)), Some(asked)) => {
-                Ok(StreamableHttpPostResponse::Sse(read(events, asked), session))
-            }
-            (posted, _) => posted,
-        }
+        posted
     }
 
     async fn delete_session(
@@ -195,20 +187,142 @@ impl StreamableHttpClient for Requests {
     }
 }
 
+/// Whether nothing else that is asked there would be answered otherwise: nobody is there, or wants a secret.
+pub fn is_final(failed: &Failed) -> bool {
+    match failed {
+        StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => true,
+        StreamableHttpError::Client(error) => error.is_connect(),
+        failed => is_denied(failed),
+    }
+}
+
+/// Whether a server refuses whoever asks, without saying what it wants.
+fn is_denied(failed: &Failed) -> bool {
+    matches!(failed, StreamableHttpError::UnexpectedServerResponse(said)
+        if said.starts_with("HTTP 401") || said.starts_with("HTTP 403"))
+}
+
+/// What a message becomes that is no request: nothing is to be read of what comes back.
+fn taken(reply: Reply) -> Result<StreamableHttpPostResponse, Failed> {
+    match reply {
+        Reply::Body { status, body, .. } if !status.is_success() => Err(unexpected(status, &body)),
+        Reply::Accepted | Reply::Events(..) | Reply::Body { .. } => Ok(StreamableHttpPostResponse::Accepted),
+    }
+}
+
+/// What a request is answered with.
+fn answered(replied: Result<Reply, Failed>, asked: &OpenRequest) -> Result<StreamableHttpPostResponse, Failed> {
+    let (status, kind, body, session) = match replied {
+        Ok(Reply::Body { status, kind, body, session }) => (status, kind, body, session),
+        Ok(Reply::Events(events, session)) => {
+            return Ok(StreamableHttpPostResponse::Sse(read(events, asked.clone()), session));
+        }
+        Ok(Reply::Accepted) if asked.is_first() => {
+            return Ok(StreamableHttpPostResponse::Json(asked.unreadable("it answered with nothing"), None));
+        }
+        Ok(Reply::Accepted) => return Ok(StreamableHttpPostResponse::Accepted),
+        Err(StreamableHttpError::ResponseBodyTooLarge { .. }) => {
+            return Ok(StreamableHttpPostResponse::Json(too_long(asked.id.clone()), None));
+        }
+        Err(failed) => return Err(failed),
+    };
+    if !status.is_success() {
+        let told = asked.refusal(&body).filter(|_| !matches!(status.as_u16(), 401 | 403));
+        let told = told.ok_or_else(|| unexpected(status, &body))?;
+        return Ok(StreamableHttpPostResponse::Json(asked.typed(told), session));
+    }
+    match asked.body(&body) {
+        Some(mut all) if all.len() == 1 => Ok(StreamableHttpPostResponse::Json(asked.typed(all.remove(0)), session)),
+        Some(all) => {
+            let all = all.into_iter().map(|message| Ok(with_data(Event::default(), message.to_string())));
+            Ok(StreamableHttpPostResponse::Sse(stream::iter(all.collect::<Vec<_>>()).boxed(), session))
+        }
+        None if is_json(kind.as_deref()) && asked.is_read_here() => {
+            Ok(StreamableHttpPostResponse::Json(asked.unreadable(UNREADABLE), None))
+        }
+        None if is_json(kind.as_deref()) => {
+            Err(StreamableHttpError::UnexpectedServerResponse("its body is no message".into()))
+        }
+        None => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    }
+}
+
+/// A status that refuses, with what is said beside it.
+fn unexpected(status: reqwest::StatusCode, body: &[u8]) -> Failed {
+    if status.is_server_error() {
+        return HttpStatusError::new(status.as_u16(), None).into();
+    }
+    let body = String::from_utf8_lossy(body);
+    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {body}").into())
+}
+
 /// The events that answer a request, member by member; one that is too long ends them with an error.
 fn read(events: BoxedSseResponse, asked: OpenRequest) -> BoxedSseResponse {
-    let read = move |event: Result<Event, SseError>| match event {
-        Ok(mut event) => {
-            event.data = event.data.map(|data| asked.event(data));
-            Ok(event)
+    let mut reading = AnswerStream { asked, unaddressed: None, is_answered: false, goes_on: false };
+    let all = events.map(Some).chain(stream::once(std::future::ready(None)));
+    all.flat_map(move |event| stream::iter(reading.take(event))).boxed()
+}
+
+/// A stream that answers a request.
+struct AnswerStream {
+    asked: OpenRequest,
+    /// An error that does not say of what: the answer, if no other comes.
+    unaddressed: Option<Value>,
+    is_answered: bool,
+    /// Whether another stream may go on where this one ends.
+    goes_on: bool,
+}
+
+impl AnswerStream {
+    /// The next that came, or the end.
+    fn take(&mut self, event: Option<Result<Event, SseError>>) -> Vec<Result<Event, SseError>> {
+        match event {
+            Some(Ok(event)) => self.said(event),
+            Some(Err(SseError::Body(why))) if why.to_string().contains("maximum size") => {
+                self.is_answered = true;
+                let told = serde_json::to_string(&too_long(self.asked.id.clone())).unwrap_or_default();
+                vec![Ok(with_data(Event::default(), told))]
+            }
+            Some(Err(_)) if self.asked.is_probe() && !self.is_answered => Vec::new(),
+            Some(Err(error)) => vec![Err(error)],
+            None => self.ended(),
         }
-        Err(SseError::Body(why)) if why.to_string().contains("maximum size") => {
-            let told = serde_json::to_string(&too_long(asked.id.clone())).unwrap_or_default();
-            Ok(with_data(Event::default(), told))
+    }
+
+    fn said(&mut self, mut event: Event) -> Vec<Result<Event, SseError>> {
+        self.goes_on |= event.id.is_some();
+        let mut told = Vec::new();
+        for said in event.data.take().map(|data| self.asked.event(&data)).unwrap_or_default() {
+            match said {
+                Meaning::Answer(answer) => {
+                    self.is_answered = true;
+                    told.push(answer);
+                }
+                Meaning::Beside(message) => told.push(message),
+                Meaning::Unaddressed(error) => self.unaddressed = Some(error),
+                Meaning::Foreign => {}
+            }
         }
-        Err(error) => Err(error),
-    };
-    events.map(read).boxed()
+        // What else an event says counts once, also without data.
+        let mut all: Vec<Result<Event, SseError>> = Vec::new();
+        for message in told {
+            all.push(Ok(with_data(std::mem::take(&mut event), message.to_string())));
+        }
+        if all.is_empty() {
+            all.push(Ok(event));
+        }
+        all
+    }
+
+    fn ended(&mut self) -> Vec<Result<Event, SseError>> {
+        // The first question is not asked for on another stream.
+        if self.is_answered || (self.goes_on && !self.asked.is_first()) {
+            return Vec::new();
+        }
+        let no_answer = self.asked.is_first().then(|| self.asked.error(NO_ANSWER));
+        let told = self.unaddressed.take().or(no_answer);
+        told.map(|told| Ok(with_data(Event::default(), told.to_string()))).into_iter().collect()
+    }
 }
 
 /// Why a connection failed, in words.
@@ -229,7 +343,7 @@ pub fn why(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
         StreamableHttpError::SessionExpired => "its session is over".to_owned(),
         StreamableHttpError::Client(error) if error.is_connect() => "nobody answers there".to_owned(),
         StreamableHttpError::Client(error) if error.is_timeout() => "it did not answer in time".to_owned(),
-        _ => "the connection broke off".to_owned(),
+        _ => BROKEN_OFF.to_owned(),
     }
 }
 
@@ -244,8 +358,7 @@ fn too_long(id: RequestId) -> ServerJsonRpcMessage {
 
 #[cfg(test)]
 mod tests {
-    use futures::stream;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -263,5 +376,67 @@ mod tests {
         assert_eq!((&told["id"], &told["error"]["message"]), (&json!(4), &json!(RESULT_TOO_LONG)));
         let broken = stream::iter([Err(SseError::InvalidLine)]).boxed();
         assert!(read(broken, asked()).next().await.is_some_and(|event| event.is_err()));
+    }
+
+    /// The data of events, as they are read for a request of this method.
+    async fn read_of(method: &str, data: &[&str]) -> Vec<Value> {
+        let events: Vec<_> = data.iter().map(|data| Ok(with_data(Event::default(), (*data).to_owned()))).collect();
+        let asked = OpenRequest { method: method.to_owned(), id: RequestId::Number(4) };
+        let events = read(stream::iter(events).boxed(), asked);
+        let read = events.filter_map(|event| std::future::ready(event.expect("no failure").data));
+        read.map(|data| serde_json::from_str(&data).expect("JSON")).collect().await
+    }
+
+    #[tokio::test]
+    async fn noise_and_answers_to_others_are_passed_over_and_an_error_of_nothing_is_the_answer_if_none_else_comes() {
+        let unaddressed = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#;
+        let foreign = r#"{"jsonrpc":"2.0","id":"x","result":{}}"#;
+        let noise = ["{}", "null", "hello", r#"{"level":"info"}"#, "", unaddressed, foreign];
+        for method in ["initialize", "server/discover", "tools/call"] {
+            let error = r#"{"jsonrpc":"2.0","id":4,"error":{"code":-7,"message":"mine"}}"#;
+            let told = read_of(method, &[&noise[..], &[error]].concat()).await;
+            assert_eq!((told.len(), &told[0]["error"]["code"]), (1, &json!(-7)), "{method}");
+            let told = read_of(method, &noise).await;
+            assert_eq!((told.len(), &told[0]["id"], &told[0]["error"]["code"]), (1, &json!(4), &json!(-1)), "{method}");
+        }
+        let told = read_of("server/discover", &["{}"]).await;
+        assert_eq!(told[0]["error"]["code"], -32_601, "the server may speak an earlier version");
+        assert_eq!(read_of("tools/call", &["{}"]).await, Vec::<Value>::new());
+    }
+
+    fn replied(status: u16, kind: Option<&str>, body: &str) -> Result<Reply, Failed> {
+        let status = reqwest::StatusCode::from_u16(status).expect("a status");
+        let (kind, body) = (kind.map(str::to_owned), body.as_bytes().to_vec());
+        Ok(Reply::Body { status, kind, body, session: None })
+    }
+
+    #[test]
+    fn an_answer_is_read_whatever_its_type_and_what_is_none_says_what_it_was() {
+        let answer = r#"{"jsonrpc":"2.0","id":4,"result":{"content":[]}}"#;
+        let marked = format!("\u{feff}{answer}");
+        for kind in [None, Some("text/plain"), Some("application/json")] {
+            for body in [answer, marked.as_str(), &format!("[{answer}]")] {
+                let read = answered(replied(200, kind, body), &asked());
+                let Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Response(response), _)) = read else {
+                    panic!("{kind:?} {body}")
+                };
+                assert_eq!(response.id, RequestId::Number(4));
+            }
+        }
+        let error = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-1,"message":"no"}}"#;
+        for body in [error.to_owned(), error.replace(r#""server-error""#, "null")] {
+            let told = answered(replied(400, Some("application/json"), &body), &asked());
+            assert!(matches!(told, Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(it), _))
+                if it.id == Some(RequestId::Number(4)) && it.error.code.0 == -1));
+        }
+        for (status, kind, body, says) in [
+            (200, Some("text/html"), "<p>", "text/html"),
+            (500, Some("text/html"), "<p>", "HTTP 500"),
+            (401, None, "no", "HTTP 401"),
+        ] {
+            let failed = answered(replied(status, kind, body), &asked()).expect_err(says);
+            assert!(why(&failed).contains(says), "{}", why(&failed));
+            assert_eq!(is_final(&failed), status == 401, "{says}");
+        }
     }
 }

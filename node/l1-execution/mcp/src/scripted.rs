@@ -367,13 +367,11 @@ fn ending(dice: &mut Dice, id: &Value) -> (Vec<Does>, bool) {
     let (from, to) = names[dice.below(names.len())];
     let ids = [json!(4_096), json!("x"), json!(null), json!([1]), json!(-1)];
     let results = [
-        json!({}),
         json!(null),
         json!([]),
         json!("done"),
         json!({ "tools": [] }),
         json!({ "content": "done" }),
-        json!({ "content": null }),
         json!({ "content": [{ "type": "text", "text": 42 }] }),
         json!({ "content": ["done"] }),
         json!({ "content": [{ "text": "done" }], "isError": false }),
@@ -381,7 +379,7 @@ fn ending(dice: &mut Dice, id: &Value) -> (Vec<Does>, bool) {
         json!({ "content": [], "isError": "no" }),
         json!({ "resultType": "input_required" }),
         json!({ "resultType": "odd", "content": [] }),
-        json!({ "_meta": {} }),
+        json!({ "contents": text("done")["content"] }),
     ];
     let error = json!({ "code": -32_000, "message": "no" });
     match dice.below(12) {

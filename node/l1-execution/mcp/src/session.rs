@@ -88,6 +88,8 @@ mod tests {
         gives: bool,
         begun: usize,
         sessions: BTreeSet<String>,
+        /// The status and the result with which it answers what it does not know of the newest version.
+        probed: Option<(u16, Value)>,
     }
 
     type Shared = Arc<Mutex<Stub>>;
@@ -99,6 +101,10 @@ mod tests {
                 return (404, None, Value::Null);
             }
             let mut given = None;
+            if let (Some((status, result)), Some("server/discover")) = (&self.probed, message["method"].as_str()) {
+                let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+                return (*status, None, if result.is_null() { Value::Null } else { answer });
+            }
             let result = match message["method"].as_str() {
                 Some("server/discover") => {
                     json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
@@ -152,8 +158,12 @@ mod tests {
 
     /// A stub that gives sessions, or none, and the node's side of it, which listed its tools.
     async fn scene(gives: bool) -> (Shared, Server, Arc<Client>) {
+        scene_of(Stub { gives, ..Stub::default() }).await
+    }
+
+    async fn scene_of(stub: Stub) -> (Shared, Server, Arc<Client>) {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let stub = Arc::new(Mutex::new(Stub { gives, ..Stub::default() }));
+        let stub = Arc::new(Mutex::new(stub));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
         let shared = stub.clone();
@@ -179,6 +189,25 @@ mod tests {
 
     fn begun(stub: &Shared) -> usize {
         stub.lock().expect("nobody panics with it").begun
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_the_question_of_the_newest_version_oddly_is_asked_as_an_earlier_one() {
+        for (status, result) in [
+            (500, json!(null)),
+            (501, json!(null)),
+            (202, json!(null)),
+            (204, json!(null)),
+            (200, json!(null)),
+            (200, json!({})),
+            (200, json!([])),
+        ] {
+            let probed = Some((status, result.clone()));
+            let (stub, _, client) = scene_of(Stub { probed, ..Stub::default() }).await;
+            let has_session = client.peer_info().is_some_and(|info| info.protocol_version.has_initialize());
+            assert!(has_session, "{status} {result}");
+            assert_eq!(begun(&stub), 1, "{status} {result}");
+        }
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use super::chat::{self, ChatMessage, ChatToolCall};
 use super::spent::Spent;
 use crate::agent::AgentError;
 use crate::journal::{CheckpointError, JournalError};
-use crate::known::real_name;
+use crate::model_names::real_name;
 use crate::note_server;
 use crate::own_tools::SAVE;
 use crate::steps;

@@ -1,6 +1,6 @@
 //! One endpoint that speaks OpenAI's chat completions, streamed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -13,14 +13,16 @@ use tokio::time::timeout;
 use crate::http::{CONNECT_TIMEOUT, bearer, client};
 use crate::journal::JournalError;
 use crate::model::chat::{ChatMessage, ChatToolCall};
+use crate::model::chunk::{Calls, Chunk, OTHER, Unread};
 use crate::sse::Events;
 use crate::tools::Denied;
 
 /// How long an endpoint may take to answer, and between two pieces of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Tool calls of one answer, and their bytes.
-const CALLS_MAX: usize = 32;
-const CALLS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of an answer that is not streamed.
+const WHOLE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of text that count as a token where nobody tells how many there are.
+const BYTES_OF_TOKEN: usize = 4;
 /// How much of an error is read.
 const ERROR_BYTES: usize = 2_048;
 /// Bytes of the name of a model, and what stands in one beside letters and digits.
@@ -45,7 +47,6 @@ const FINISHES: [&str; 16] = [
     "abort",
     "error",
 ];
-const OTHER: &str = "other";
 
 /// Why an endpoint did not answer, or failed during the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +55,8 @@ pub(super) enum EndpointError {
     Unreachable(String),
     #[error("it answered {status}: {said}")]
     Status { status: u16, said: String },
+    #[error("it answered with an error: {0}")]
+    Error(String),
     #[error("it sent nothing for {} s", PATIENCE.as_secs())]
     Silent,
     #[error("it sent a malformed chat completion: {0}")]
@@ -84,6 +87,7 @@ impl EndpointError {
         match self {
             EndpointError::Status { status, .. } => format!("it answered {status}"),
             EndpointError::Unreachable(_) => "it cannot be reached".to_owned(),
+            EndpointError::Error(_) => "it answered with an error".to_owned(),
             EndpointError::Malformed(_) => "it sent a malformed chat completion".to_owned(),
             EndpointError::Silent
             | EndpointError::Cut
@@ -138,51 +142,6 @@ impl Completion {
     }
 }
 
-#[derive(Deserialize)]
-struct Chunk {
-    model: Option<String>,
-    #[serde(default)]
-    choices: Vec<Choice>,
-    usage: Option<Usage>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    delta: Delta,
-    finish_reason: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Delta {
-    content: Option<String>,
-    #[serde(default)]
-    tool_calls: Vec<CallPiece>,
-}
-
-/// A piece of a tool call.
-#[derive(Deserialize)]
-struct CallPiece {
-    #[serde(default)]
-    index: usize,
-    id: Option<String>,
-    #[serde(default)]
-    function: FunctionPiece,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionPiece {
-    name: Option<String>,
-    arguments: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    prompt_tokens: u64,
-    completion_tokens: u64,
-}
-
 impl Endpoint {
     pub fn new(url: &str, model: &str, secret: Option<String>) -> Result<Endpoint, String> {
         let authorization = secret.map(|secret| bearer(url, &secret)).transpose()?;
@@ -233,13 +192,7 @@ impl Endpoint {
         if status != 200 {
             return Err(EndpointError::Status { status, said: error_body(&mut bytes).await });
         }
-        Ok(Stream {
-            bytes,
-            events: Events::default(),
-            ready: VecDeque::new(),
-            completion: Completion::default(),
-            over: false,
-        })
+        Ok(Stream::new(bytes))
     }
 }
 
@@ -270,12 +223,32 @@ async fn error_body(bytes: &mut BoxStream<'static, reqwest::Result<bytes::Bytes>
 pub(super) struct Stream {
     bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     events: Events,
+    /// What came of an answer that is not streamed; none of one that is, and before anything came.
+    whole: Option<Vec<u8>>,
+    has_begun: bool,
     ready: VecDeque<String>,
     completion: Completion,
+    calls: Calls,
+    /// Members that were left out, as they are named to the operator: each once.
+    odd: BTreeSet<&'static str>,
     over: bool,
 }
 
 impl Stream {
+    fn new(bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> Stream {
+        Stream {
+            bytes,
+            events: Events::default(),
+            whole: None,
+            has_begun: false,
+            ready: VecDeque::new(),
+            completion: Completion::default(),
+            calls: Calls::default(),
+            odd: BTreeSet::new(),
+            over: false,
+        }
+    }
+
     /// The next piece of text; none at the end. An answer is cut after `max_tokens` pieces, each of which has at least one
     /// token.
     pub async fn next(&mut self, max_tokens: u64) -> Result<Option<String>, EndpointError> {
@@ -297,6 +270,7 @@ impl Stream {
             match more {
                 Some(Ok(bytes)) => self.take(&bytes)?,
                 Some(Err(error)) => return Err(EndpointError::Unreachable(whole(&error.without_url()))),
+                None if self.whole.is_some() => self.end_whole()?,
                 // Some servers close without `[DONE]`, but none before the finish reason.
                 None if self.completion.finish.is_empty() => return Err(EndpointError::Cut),
                 None => self.over = true,
@@ -305,52 +279,66 @@ impl Stream {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), EndpointError> {
+        // No line of an event begins like that: it is an answer in one piece, whatever its media type says.
+        let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        if let Some(first) = first.filter(|_| !self.has_begun) {
+            self.has_begun = true;
+            self.whole = matches!(first, b'{' | b'[').then(Vec::new);
+        }
+        if let Some(whole) = &mut self.whole {
+            if whole.len() + bytes.len() > WHOLE_BYTES_MAX {
+                return Err(EndpointError::Malformed(format!("an answer of more than {WHOLE_BYTES_MAX} bytes")));
+            }
+            whole.extend_from_slice(bytes);
+            return Ok(());
+        }
         let events = self.events.push(bytes).map_err(|_| EndpointError::Malformed("an endless event".to_owned()))?;
         for event in events {
             if event.data == b"[DONE]" {
                 self.over = true;
                 return Ok(());
             }
-            let malformed = |error: serde_json::Error| EndpointError::Malformed(error.to_string());
-            let chunk: Chunk = serde_json::from_slice(&event.data).map_err(malformed)?;
-            if let Some(error) = chunk.error {
-                let said: String = error.to_string().chars().take(ERROR_BYTES).collect();
-                return Err(EndpointError::Status { status: 200, said });
-            }
-            self.completion.model = chunk.model.or(self.completion.model.take());
-            if let Some(usage) = chunk.usage {
-                self.completion.input_tokens = Some(usage.prompt_tokens);
-                self.completion.output_tokens = Some(usage.completion_tokens);
-            }
-            for choice in chunk.choices {
-                for piece in choice.delta.tool_calls {
-                    self.collect(piece)?;
-                }
-                self.ready.extend(choice.delta.content.filter(|text| !text.is_empty()));
-                if let Some(finish) = choice.finish_reason {
-                    self.completion.finish = finish;
-                }
-            }
+            self.take_chunk(&event.data)?;
         }
         Ok(())
     }
 
-    fn collect(&mut self, piece: CallPiece) -> Result<(), EndpointError> {
-        let calls = &mut self.completion.calls;
-        if piece.index >= CALLS_MAX || piece.index > calls.len() {
-            return Err(EndpointError::Malformed(format!("a tool call with the index {}", piece.index)));
+    /// Reads an answer that is not streamed, which is there to its end.
+    fn end_whole(&mut self) -> Result<(), EndpointError> {
+        let whole = self.whole.take().unwrap_or_default();
+        self.take_chunk(&whole)?;
+        self.over = true;
+        let completion = &mut self.completion;
+        if completion.finish.is_empty() {
+            OTHER.clone_into(&mut completion.finish);
         }
-        if piece.index == calls.len() {
-            calls.push(ChatToolCall { kind: "function", ..ChatToolCall::default() });
+        // It is one piece, which would count as one token.
+        let bytes: usize = self.ready.iter().map(String::len).sum();
+        let tokens = u64::try_from(bytes.div_ceil(BYTES_OF_TOKEN)).unwrap_or(u64::MAX);
+        completion.output_tokens.get_or_insert(tokens);
+        Ok(())
+    }
+
+    fn take_chunk(&mut self, bytes: &[u8]) -> Result<(), EndpointError> {
+        let chunk = Chunk::read(bytes).map_err(|unread| match unread {
+            Unread::Malformed(why) => EndpointError::Malformed(why),
+            Unread::Error(said) => EndpointError::Error(said),
+        })?;
+        for member in chunk.odd {
+            if self.odd.insert(member) {
+                tracing::debug!("`{member}` of an endpoint's answer is not as it should be, and is left out");
+            }
         }
-        let call = &mut calls[piece.index];
-        call.id.push_str(piece.id.as_deref().unwrap_or_default());
-        call.function.name.push_str(piece.function.name.as_deref().unwrap_or_default());
-        call.function.arguments.push_str(piece.function.arguments.as_deref().unwrap_or_default());
-        let length: usize =
-            calls.iter().map(|call| call.id.len() + call.function.name.len() + call.function.arguments.len()).sum();
-        if length > CALLS_BYTES_MAX {
-            return Err(EndpointError::Malformed(format!("tool calls of more than {CALLS_BYTES_MAX} bytes")));
+        let completion = &mut self.completion;
+        completion.model = chunk.model.or(completion.model.take());
+        completion.input_tokens = chunk.input_tokens.or(completion.input_tokens);
+        completion.output_tokens = chunk.output_tokens.or(completion.output_tokens);
+        for piece in chunk.calls {
+            self.calls.add(&mut completion.calls, piece).map_err(EndpointError::Malformed)?;
+        }
+        self.ready.extend(chunk.texts);
+        if let Some(finish) = chunk.finish {
+            completion.finish = finish;
         }
         Ok(())
     }
@@ -381,8 +369,7 @@ mod tests {
     /// What is kept of an endpoint's word of which model answered, and why it stopped.
     fn kept(model: &str, finish: &str) -> (Option<String>, String) {
         let event = json!({ "model": model, "choices": [{ "delta": {}, "finish_reason": finish }] });
-        let (bytes, events, ready) = (stream::empty().boxed(), Events::default(), VecDeque::new());
-        let mut answer = Stream { bytes, events, ready, completion: Completion::default(), over: false };
+        let mut answer = Stream::new(stream::empty().boxed());
         answer.take(format!("data: {event}\n\n").as_bytes()).expect("a chunk");
         let completion = answer.completion();
         (completion.model, completion.finish)
@@ -398,6 +385,57 @@ mod tests {
         }
         for text in ["the real total is 7", "STOP7", "seven"] {
             assert_eq!(kept("m", text).1, OTHER, "{text}");
+        }
+    }
+    /// The text of an answer in these pieces, and what is told of it; or why there is none.
+    async fn answered(pieces: &[&str]) -> Result<(String, Completion), EndpointError> {
+        let pieces: Vec<reqwest::Result<bytes::Bytes>> =
+            pieces.iter().map(|piece| Ok(bytes::Bytes::copy_from_slice(piece.as_bytes()))).collect();
+        let mut answer = Stream::new(stream::iter(pieces).boxed());
+        let mut text = String::new();
+        while let Some(more) = answer.next(100).await? {
+            text.push_str(&more);
+        }
+        Ok((text, answer.completion()))
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_streamed_is_read_as_one_piece() {
+        let whole = json!({ "choices": [{ "message": { "content": "hello" }, "finish_reason": "stop" }] }).to_string();
+        let (begin, end) = whole.split_at(9);
+        for pieces in [vec![whole.as_str()], vec!["\n", begin, end]] {
+            let (text, completion) = answered(&pieces).await.expect("an answer");
+            assert_eq!((text.as_str(), completion.finish.as_str()), ("hello", "stop"));
+            assert_eq!(completion.output_tokens, Some(2), "five bytes are more than one token");
+        }
+        let unended = json!({ "choices": [{ "message": { "content": "hello" } }] }).to_string();
+        assert_eq!(answered(&[&unended]).await.expect("an answer").1.finish, OTHER);
+        assert!(matches!(answered(&[begin]).await, Err(EndpointError::Malformed(_))), "it broke off");
+        assert!(matches!(answered(&[&"[".repeat(WHOLE_BYTES_MAX + 1)]).await, Err(EndpointError::Malformed(_))));
+    }
+
+    #[tokio::test]
+    async fn an_odd_piece_spoils_no_stream() {
+        let pieces = [
+            "data: {\"choices\":null,\"usage\":7}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":[{\"text\":\"hel\"}],\"tool_calls\":null},\"finish_reason\":null}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"lo\"},\"finish_reason\":\"\"}]}\n\n",
+            "data: {\"choices\":[{\"delta\":null,\"finish_reason\":7}],\"usage\":null}\n\n",
+        ];
+        let (text, completion) = answered(&pieces).await.expect("an answer");
+        assert_eq!((text.as_str(), completion.finish.as_str(), completion.pieces), ("hello", OTHER, 2));
+        assert_eq!(completion.tokens(9), (9, 2), "they are counted where they are not told");
+    }
+
+    #[tokio::test]
+    async fn an_error_with_status_200_is_told_as_one() {
+        for pieces in [
+            ["{\"error\":{\"message\":\"no room\"}}", ""],
+            ["data: {\"choices\":[]}\n\n", "data: {\"error\":{\"message\":\"no room\"}}\n\n"],
+        ] {
+            let error = answered(&pieces).await.expect_err("an error");
+            assert_eq!(error.to_string(), "it answered with an error: no room");
+            assert_eq!(error.brief(), "it answered with an error", "what it said may be private");
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod chat;
 mod checkpoint;
+mod chunk;
 mod endpoint;
 mod machine;
 mod measure;

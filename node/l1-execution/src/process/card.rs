@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::interface::Address;
 use super::text::unmarked;
+use crate::lenient_json;
 
 /// The most things that are named; more would not help a reader.
 const NOTES_MAX: usize = 32;
@@ -43,7 +44,7 @@ pub enum CardFault {
 pub struct ShownCard {
     /// The card.
     pub card: AgentCard,
-    /// Its text, without a mark of the byte order.
+    /// Its text, without a mark of the byte order, and with what is none of JSON replaced.
     pub raw: Vec<u8>,
     /// Where it was not as it should be (a JSON pointer), and how it was read.
     pub notes: Vec<(String, String)>,
@@ -54,9 +55,26 @@ impl ShownCard {
     ///
     /// # Errors
     /// It is none, or one of another version, or one that can be read in two ways.
-    pub(super) fn read(mut raw: Vec<u8>) -> Result<ShownCard, CardFault> {
+    pub(super) fn read(raw: Vec<u8>) -> Result<ShownCard, CardFault> {
+        ShownCard::of(raw, "0.3")
+    }
+
+    /// Reads a card where those before A2A 0.3 are; errors as of [`ShownCard::read`].
+    pub(super) fn read_old(raw: Vec<u8>) -> Result<ShownCard, CardFault> {
+        ShownCard::of(raw, "0.2")
+    }
+
+    /// Reads a card that is of that version if it is an old one and does not say of which.
+    fn of(mut raw: Vec<u8>, unstated: &str) -> Result<ShownCard, CardFault> {
         let mark = raw.len() - unmarked(&raw).len();
         raw.drain(..mark);
+        let mut notes = Notes::default();
+        if serde_json::from_slice::<Value>(&raw).is_err()
+            && let Some(repaired) = lenient_json::repaired(&raw)
+        {
+            raw = repaired;
+            notes.note("/".to_owned(), "characters or numbers in it are none of JSON, and are read as U+FFFD or null");
+        }
         let no_card = || CardFault::NoCard("what is there is no agent card".to_owned());
         let Ok(Value::Object(members)) = serde_json::from_slice(&raw) else { return Err(no_card()) };
         if !TELLING.iter().any(|member| members.contains_key(*member)) {
@@ -66,13 +84,12 @@ impl ShownCard {
         if let Some(twice) = errors(&report, |rule, _| rule == "duplicate" || rule == "json") {
             return Err(CardFault::Unfit(format!("its agent card cannot be used: {twice}")));
         }
-        if let Some(version) = old_version(&members) {
+        if let Some(version) = old_version(&members, unstated) {
             return Err(CardFault::Unfit(format!(
                 "this is an agent of A2A {version}, and Althing speaks {VERSION}: ask whoever runs it to serve it by a present \
                  SDK, whose card has \"supportedInterfaces\" of {VERSION}"
             )));
         }
-        let mut notes = Notes::default();
         let card = read(members, &mut notes);
         Ok(ShownCard { card, raw, notes: notes.all() })
     }
@@ -99,15 +116,15 @@ fn errors(report: &Report, of: impl Fn(&str, &str) -> bool) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// The version of a card that is older than what can be called, as `major.minor`.
-fn old_version(card: &Map<String, Value>) -> Option<String> {
+/// The version of a card that is older than what can be called, as `major.minor`; `unstated` if it says nothing of it.
+fn old_version(card: &Map<String, Value>, unstated: &str) -> Option<String> {
     let is_old = |version: &str| version.starts_with("0.");
     let stated = card.get("protocolVersion").and_then(Value::as_str);
     let interfaces = card.get("supportedInterfaces").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let version = |one: &Value| one.get("protocolVersion").and_then(Value::as_str).map(str::to_owned);
     let old = match interfaces {
         [] if card.get("url").is_some_and(Value::is_string) => {
-            Some(stated.filter(|version| is_old(version)).unwrap_or("0.3").to_owned())
+            Some(stated.filter(|version| is_old(version)).unwrap_or(unstated).to_owned())
         }
         [] => stated.filter(|version| is_old(version)).map(str::to_owned),
         all => all.iter().map(version).collect::<Option<Vec<_>>>().and_then(|versions| {
@@ -119,7 +136,7 @@ fn old_version(card: &Map<String, Value>) -> Option<String> {
 }
 
 /// A stranger's text as it is shown to people: the start of it, on one line.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !althing_td::is_hidden(*c)).take(SHOWN_CHARS_MAX).collect()
 }
 

@@ -25,6 +25,7 @@ use crate::process::calls::TURN_HEADER;
 use crate::process::card::{CardFault, ShownCard};
 use crate::process::interface::Interface;
 use crate::process::onward::Onward;
+use crate::tools::RESULT_TOO_LONG;
 
 /// How often the card of a program that does not answer yet is requested.
 const CARD_RETRY: Duration = Duration::from_millis(50);
@@ -34,6 +35,8 @@ const CARD_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::
 /// request.
 const CARD_PATIENCE_MIN: Duration = Duration::from_millis(250);
 const CARD_PATIENCE_MAX: Duration = Duration::from_secs(5);
+/// Where a card is, below the address of its agent, and where A2A had it before 0.3.
+const CARD_PLACES: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 /// The longest answer that is not a stream, bytes.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Bytes of an extension of a program's card, as JSON; longer ones are left out.
@@ -219,20 +222,25 @@ impl Client {
         address: &ProgramAddress,
         patience: Duration,
     ) -> Result<ShownCard, CardFault> {
-        let get = |url: String| http.get(url).timeout(patience).send();
-        let at = format!("{}/.well-known/agent-card.json", address.base());
-        let mut answer = get(at).await.map_err(unasked)?;
-        if let Some(Onward::Here(place)) = Onward::of(&answer) {
-            answer = get(place).await.map_err(unasked)?;
+        let [here, before] = CARD_PLACES.map(|place| format!("{}{place}", address.base()));
+        let answer = asked(http, here, patience).await?;
+        let status = answer.status();
+        if status.is_success() {
+            return ShownCard::read(card_of(answer).await?);
         }
-        if let Some(Onward::Here(place) | Onward::Elsewhere(place)) = Onward::of(&answer) {
-            return Err(CardFault::NoCard(sent_to(&place)));
+        let fault = CardFault::NoCard(format!("HTTP {status}"));
+        if status != StatusCode::NOT_FOUND {
+            return Err(fault);
         }
+        // What an old agent has there is worth a sentence about its version; anything else says nothing of this agent.
+        let Ok(answer) = asked(http, before, patience).await else { return Err(fault) };
         if !answer.status().is_success() {
-            return Err(CardFault::NoCard(format!("HTTP {}", answer.status())));
+            return Err(fault);
         }
-        let raw = whole(answer).await.map_err(|error| CardFault::NoCard(error.to_string()))?;
-        ShownCard::read(raw)
+        match card_of(answer).await.and_then(ShownCard::read_old) {
+            Err(CardFault::NoCard(_)) => Err(fault),
+            read => read,
+        }
     }
 
     /// Only the path of the card's URL is used: the program is reached where it was started, and a server where its card is.
@@ -331,6 +339,24 @@ impl Client {
     }
 }
 
+/// What a server answers to a request for its card, which is sent on once within the same server.
+async fn asked(http: &reqwest::Client, at: String, patience: Duration) -> Result<Response, CardFault> {
+    let get = |url: String| http.get(url).timeout(patience).send();
+    let mut answer = get(at).await.map_err(unasked)?;
+    if let Some(Onward::Here(place)) = Onward::of(&answer) {
+        answer = get(place).await.map_err(unasked)?;
+    }
+    match Onward::of(&answer) {
+        Some(Onward::Here(place) | Onward::Elsewhere(place)) => Err(CardFault::NoCard(sent_to(&place))),
+        None => Ok(answer),
+    }
+}
+
+/// The text of a card.
+async fn card_of(answer: Response) -> Result<Vec<u8>, CardFault> {
+    whole(answer).await.map_err(|error| CardFault::NoCard(error.to_string()))
+}
+
 /// Where a server sends whoever asks, and what to do, for its operator.
 pub(super) fn sent_to(place: &str) -> String {
     format!("it sends you to {place}; adopt that")
@@ -363,10 +389,15 @@ pub(super) async fn whole(response: Response) -> Result<Vec<u8>, AgentError> {
     while let Some(chunk) = bytes.next().await {
         body.extend_from_slice(&chunk.map_err(broke_off)?);
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(AgentError::NotA2a(format!("more than {ANSWER_BYTES_MAX} bytes")));
+            return Err(AgentError::NotA2a(too_long()));
         }
     }
     Ok(body)
+}
+
+/// What is said of an answer of more than [`ANSWER_BYTES_MAX`].
+pub(super) fn too_long() -> String {
+    format!("too much: {RESULT_TOO_LONG}")
 }
 
 fn broke_off(error: reqwest::Error) -> AgentError {

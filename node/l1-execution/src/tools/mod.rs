@@ -25,7 +25,8 @@ use crate::context::{self, CallContext};
 use crate::decisions::{Decisions, GateRefusal};
 use crate::definition::{Pins, Unfit, hash};
 use crate::effects::Effects;
-use crate::known::{Known, model_name, real_name};
+use crate::known::Known;
+use crate::model_names::{among, model_name};
 use crate::output_schemas::OutputSchemas;
 use crate::patience;
 use crate::profiles::Profiles;
@@ -124,17 +125,15 @@ impl Tools {
 
     /// The tools that the agent may use, by their names for models; none of a server that does not answer.
     pub async fn listed(&self) -> BTreeMap<String, Definition> {
-        self.listings.list_all(&self.servers, &self.decisions).await;
-        let known = self.known();
-        let fit = known.fit().iter().filter(|(name, _)| self.may(name));
-        fit.map(|(name, tool)| (model_name(name), tool.clone())).collect()
+        self.offered().await.into_iter().map(|(name, tool)| (model_name(&name), tool)).collect()
     }
 
-    /// Tools that may be asked for, as their servers listed them last, by their names for models.
-    pub(crate) fn callable(&self) -> BTreeMap<String, Definition> {
-        let mut all = self.known().callable();
+    /// The same, by `server/tool`.
+    pub(crate) async fn offered(&self) -> Pins {
+        self.listings.list_all(&self.servers, &self.decisions).await;
+        let mut all = self.known().fit().clone();
         all.retain(|name, _| self.may(name));
-        all.into_iter().map(|(name, tool)| (model_name(&name), tool)).collect()
+        all
     }
 
     /// Lists a server; gives the version of the listing.
@@ -178,7 +177,7 @@ impl Tools {
         arguments: &str,
         ruling: Option<RulingAhead>,
     ) -> (Result<Value, ToolError>, CallRecord) {
-        let name = real_name(name);
+        let name = among(name, self.known().names());
         let begun = Instant::now();
         let mut record = CallRecord::of(name.clone(), self.known().expected(&name));
         let span = record.span(self.decisions.agent().name());

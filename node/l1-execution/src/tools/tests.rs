@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::call_record::UNKNOWN;
 use crate::known::UNFIT_MAX;
+use crate::model_names::real_name;
 use crate::ports::Ports;
 use crate::run_notes::RunNotes;
 
@@ -65,6 +66,38 @@ async fn what_is_not_allowed_is_neither_told_of_nor_dispatched() {
     assert!(outcome.expect("allowed").to_string().contains("read {"));
     assert_eq!((record.outcome, record.tool.as_str()), ("done", "files/read"));
     assert!([&record.definition, &record.arguments].iter().all(|hash| hash.len() == 64) && record.result.is_some());
+}
+
+/// One tool whose name models cannot have.
+struct Dotted;
+
+impl ToolServer for Dotted {
+    fn tools(&self) -> BoxFuture<'_, Result<Vec<Definition>, Fault>> {
+        Box::pin(async { Ok(vec![Definition::new("read.text", "Does it.", json!({}))]) })
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, _arguments: Value) -> BoxFuture<'a, Result<Value, Fault>> {
+        Box::pin(async move { Ok(json!({ "content": [{ "type": "text", "text": tool }] })) })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_models_cannot_name_is_called_by_its_own_name_and_by_the_one_for_models() {
+    let gate = ContractGate::new(vec!["files/read.text".to_owned()]);
+    let servers = BTreeMap::from([("files".to_owned(), Arc::new(Dotted) as Arc<dyn ToolServer>)]);
+    let tools = Tools::new(agent(), servers, Arc::new(gate));
+    let shown: Vec<String> = tools.listed().await.into_keys().collect();
+    assert_eq!(tools.offered().await.into_keys().collect::<Vec<_>>(), ["files/read.text"]);
+    assert!(shown.len() == 1 && !shown[0].contains('.'), "{shown:?}");
+    for name in ["files/read.text", &shown[0]] {
+        let (outcome, record) = tools.invoke(name, "{}").await;
+        assert_eq!(outcome.expect("a result")["content"][0]["text"], "read.text", "{name}");
+        assert_eq!(record.tool, "files/read.text");
+    }
 }
 
 /// A record is shown beside the answer, where no gate reads it.

@@ -61,7 +61,9 @@ fn request(stream: &TcpStream) -> (String, Value) {
 
 fn answer(line: &str, body: &Value, at: &str, onward: Onward) -> String {
     let path = line.split(' ').nth(1).unwrap_or_default();
-    let result = if line.starts_with("GET") {
+    let result = if path.ends_with("/agent.json") {
+        json!({ "name": "Old", "description": "x", "version": "1", "url": format!("{at}/agent"), "skills": [] })
+    } else if line.starts_with("GET") {
         json!({
             "name": "Mounted", "description": "x", "version": "1", "skills": [], "capabilities": {},
             "supportedInterfaces": [{ "url": format!("{at}/agent"), "protocolBinding": "JSONRPC" }],
@@ -88,6 +90,15 @@ fn mounted(path: &str, _: &str) -> Option<String> {
 
 fn card_moved(path: &str, at: &str) -> Option<String> {
     (path == "/.well-known/agent-card.json").then(|| format!("308 {at}/card.json"))
+}
+
+/// An agent of A2A 0.2: its card is elsewhere.
+fn card_before(path: &str, _: &str) -> Option<String> {
+    (path == "/.well-known/agent-card.json").then(|| "404 /".to_owned())
+}
+
+fn no_card(path: &str, _: &str) -> Option<String> {
+    path.starts_with("/.well-known/").then(|| "404 /".to_owned())
 }
 
 fn away(path: &str, _: &str) -> Option<String> {
@@ -180,4 +191,16 @@ async fn what_sends_requests_elsewhere_is_told_of_and_not_asked_there() {
         assert!(matches!(&refused, CardFault::Unfit(why) if why.contains(to)), "{refused}");
         host.stop_all().await;
     }
+}
+
+#[tokio::test]
+async fn an_agent_of_a_version_before_this_is_told_of_where_its_card_is_at_the_old_place() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let old = Server::start(card_before);
+    let refused = remote_card(&old.at, &[], None).await.expect_err("it is too old");
+    assert!(matches!(&refused, CardFault::Unfit(why) if why.contains("an agent of A2A 0.2")), "{refused}");
+    assert_eq!(old.times("GET /.well-known/agent.json "), 1);
+    let none = Server::start(no_card);
+    let refused = remote_card(&none.at, &[], None).await.expect_err("there is none");
+    assert!(matches!(&refused, CardFault::NoCard(why) if why.starts_with("HTTP 404")), "{refused}");
 }

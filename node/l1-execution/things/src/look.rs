@@ -16,7 +16,7 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::machine::directory::{ENTRIES_MAX, Entry, Kind, Omissions, entry, is_before_w3c, kind, next};
+use super::machine::directory::{ENTRIES_MAX, Entry, Kind, Omissions, entry, is_before_w3c, is_graph, kind, next};
 
 /// Of one description; a list may be longer.
 const DESCRIPTION: Limits = Limits { bytes: TD_BYTES_MAX, time: Duration::from_secs(5) };
@@ -91,6 +91,11 @@ pub enum LookError {
          Description of it with forms (`althing td lint` checks one), and adopt that"
     )]
     BeforeW3c,
+    /// It is the answer of a directory, as a graph.
+    #[error(
+        "this is the answer of a directory, a list in `@graph`, and no Thing: write the address of one Thing of it"
+    )]
+    Graph,
     /// It is a description of which nothing can be read.
     #[error("its Thing Description is not valid; `althing td lint` says more: {0}")]
     Invalid(String),
@@ -109,6 +114,7 @@ impl LookError {
                 | LookError::Nowhere(..)
                 | LookError::Fetch(FetchError::Url(_))
                 | LookError::BeforeW3c
+                | LookError::Graph
                 | LookError::Invalid(_)
         )
     }
@@ -116,7 +122,7 @@ impl LookError {
     /// Whether another address of the same host may show more.
     #[must_use]
     pub(crate) fn is_of_address(&self) -> bool {
-        !self.is_final() || matches!(self, LookError::BeforeW3c | LookError::Invalid(_))
+        !self.is_final() || matches!(self, LookError::BeforeW3c | LookError::Graph | LookError::Invalid(_))
     }
 }
 
@@ -179,6 +185,9 @@ fn understood(reply: &Reply, url: &Url) -> Result<Kind, LookError> {
         true => LookError::Invalid(error.to_string()),
         false => LookError::Neither,
     })?;
+    if is_graph(&document) {
+        return Err(LookError::Graph);
+    }
     if !is_typed && is_before_w3c(&document) {
         return Err(LookError::BeforeW3c);
     }

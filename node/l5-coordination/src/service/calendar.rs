@@ -52,8 +52,11 @@ impl Times {
         let pattern = &schedule.cron;
         let wrong = |why: String| CalendarError::Pattern { pattern: pattern.clone(), why };
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(&pattern::plain(pattern).map_err(wrong)?).map_err(|_| {
-            wrong("write minute, hour, day, month and weekday, such as \"30 6 * * mon-fri\"".to_owned())
+        let plain = pattern::plain(pattern).map_err(wrong)?;
+        let cron = parser.parse(&plain).map_err(|_| {
+            let field = pattern::unread(&plain, |one| parser.parse(one).is_ok());
+            let of = field.map_or_else(String::new, |field| format!("the {field} is none: "));
+            wrong(format!("{of}write minute, hour, day, month and weekday, such as \"30 6 * * mon-fri\""))
         })?;
         let zone = schedule.zone.parse().map_err(|_| CalendarError::Zone(schedule.zone.clone()))?;
         Ok(Times { cron, zone })

@@ -189,6 +189,28 @@ fn more_skills_than_an_agent_may_have_are_named() {
 }
 
 #[test]
+fn more_tools_than_a_contract_may_name_are_left_out_and_named() {
+    let at = command(&["box"]);
+    for (number, more) in
+        [(TOOLS_MAX, None), (TOOLS_MAX + 1, Some("t256")), (TOOLS_MAX + 20, Some("t263, and 12 more"))]
+    {
+        let tools: Vec<Definition> = (0..number).map(|number| tool(&format!("t{number}"), "", json!({}))).collect();
+        let draft = adoption(&at, Callers::Own).write(&at, Found::Tools(tools, Vec::new())).expect("a draft");
+        draft.file.check().expect("an agent file");
+        assert_eq!(draft.pins.expect("pins").len(), TOOLS_MAX);
+        assert_eq!(draft.file.contract.expect("a contract").capabilities.len(), TOOLS_MAX);
+        let told: Vec<&str> = draft
+            .left_out
+            .iter()
+            .filter(|(_, why)| why.contains("at most 256 tools"))
+            .map(|(what, _)| what.as_str())
+            .collect();
+        assert_eq!(told.len(), usize::from(more.is_some()), "{told:?}");
+        assert!(more.is_none_or(|more| told[0].ends_with(more)), "{told:?}");
+    }
+}
+
+#[test]
 fn the_variables_of_a_program_are_named_by_secrets_that_the_contract_grants() {
     let given = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let environment: Environment = [given("KEY", "hush"), given("MODE", "fast")].into_iter().collect();
@@ -267,4 +289,16 @@ fn what_a_program_lacks_is_offered_unless_it_has_it() {
     assert_eq!(offered(json!({ "read": ["/srv"] })), None, "it has that");
     assert_eq!(offered(json!("none")), None, "nothing is kept from it");
     assert_eq!(adoption(&url("http://a.b"), Callers::Own).offer(&lacks), None);
+}
+
+#[test]
+fn the_address_of_a_card_is_that_of_its_agent() {
+    for (given, at) in [
+        ("https://a.example/x/.well-known/agent-card.json", "https://a.example/x"),
+        ("https://a.example/x/.well-known/agent.json", "https://a.example/x"),
+        ("https://a.example/x/agent.json", "https://a.example/x/agent.json"),
+        ("https://a.example/", "https://a.example/"),
+    ] {
+        assert_eq!(above_card(given), at);
+    }
 }

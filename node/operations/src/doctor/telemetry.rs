@@ -20,6 +20,11 @@ fn remedy(address: &str, trouble: CollectorTrouble) -> &'static str {
         CollectorTrouble::Status(401 | 403) => {
             "give the node the header that the collector wants: OTEL_EXPORTER_OTLP_HEADERS"
         }
+        CollectorTrouble::Page => {
+            "a web server is there: write the address at which the collector takes OTLP over HTTP, such as \
+             http://127.0.0.1:4318, into `[telemetry] otlp_endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT"
+        }
+        CollectorTrouble::Rejected(_) => "the collector's log says why; what it refused is lost",
         CollectorTrouble::Status(_) => "the collector's log says why; the node tries again by itself",
         CollectorTrouble::Unreachable | CollectorTrouble::Silent => {
             "check that the collector runs, and `[telemetry] otlp_endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT; the node tries \
@@ -40,7 +45,8 @@ pub(super) fn judge(troubles: &[(String, CollectorTrouble)]) -> Vec<Finding> {
         return vec![fine("L7", "the collector takes what is measured")];
     }
     let judged = |(address, trouble): &(String, CollectorTrouble)| {
-        wrong("L7", format!("the collector at {address} takes nothing: {trouble}"), remedy(address, *trouble))
+        let taken = if matches!(trouble, CollectorTrouble::Rejected(_)) { "not all" } else { "nothing" };
+        wrong("L7", format!("the collector at {address} takes {taken}: {trouble}"), remedy(address, *trouble))
     };
     troubles.iter().map(judged).collect()
 }
@@ -58,6 +64,8 @@ mod tests {
             (CollectorTrouble::Status(503), "status 503", "the collector's log"),
             (CollectorTrouble::Unreachable, "cannot be reached", "check that the collector runs"),
             (CollectorTrouble::Silent, "not answer in time", "check that the collector runs"),
+            (CollectorTrouble::Page, "takes nothing: it answers with a web page", "http://127.0.0.1:4318"),
+            (CollectorTrouble::Rejected(3), "takes not all: it refused 3", "the collector's log"),
         ] {
             let found = judge(&[("http://c/v1/traces".to_owned(), trouble)]);
             let [one] = found.as_slice() else { panic!("{found:?}") };

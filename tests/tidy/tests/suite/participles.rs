@@ -10,7 +10,7 @@ use crate::support::{Finding, is_test, only_shrinks, words_of_name};
 const ENDINGS: &[&str] = &["ed", "en", "ing"];
 
 /// Words with such an ending that are nouns.
-const NOUNS: &str = "batching binding building ceiling children deed embedding encoding feed finding heading hosting keyring \
+const NOUNS: &str = "batching binding building ceiling children deed embedding encoding feed finding greeting heading hosting keyring \
     listing mapping meaning meeting need nothing opening padding pen ping posting pricing rating reading ring routing ruling \
     scheduling screen seed setting something speed spelling standing string thing timing token training warning";
 

@@ -50,6 +50,8 @@ pub enum Progress {
     Asks,
 }
 
+/// What MCP knows of a result.
+const MEMBERS: [&str; 5] = ["content", "structuredContent", "isError", "_meta", "resultType"];
 const UNREADABLE: &str = "it answered with something else than a result of a tool";
 const NOTHING_READABLE: &str = "no part of its answer can be read";
 
@@ -78,7 +80,10 @@ pub fn readable(answer: Value) -> Value {
 pub fn begun(answer: &Value) -> Option<McpTask> {
     match answer["resultType"].as_str() {
         Some("task") => task(answer),
-        None | Some("complete") => task(&answer["task"]).filter(|_| !has_result(answer)),
+        None | Some("complete") => {
+            let bare = || Some(answer).filter(|handle| status(handle).is_some()).and_then(task);
+            task(&answer["task"]).or_else(bare).filter(|_| !has_result(answer))
+        }
         Some(_) => None,
     }
 }
@@ -105,8 +110,25 @@ fn is_failure(said: &Value) -> bool {
 
 /// The handle of a task.
 fn task(handle: &Value) -> Option<McpTask> {
-    let id = handle["taskId"].as_str().filter(|id| (1..=TASK_ID_BYTES_MAX).contains(&id.len()))?;
-    Some(McpTask { id: id.to_owned(), poll: poll(handle) })
+    let id = match &handle["taskId"] {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        _ => return None,
+    };
+    (1..=TASK_ID_BYTES_MAX).contains(&id.len()).then(|| McpTask { id, poll: poll(handle) })
+}
+
+/// The word of MCP for how a task goes, in the spelling of whoever says it: that of A2A too.
+fn status(handle: &Value) -> Option<&'static str> {
+    let said = handle["status"].as_str()?.trim().to_ascii_lowercase().replace('-', "_");
+    Some(match said.strip_prefix("task_state_").unwrap_or(&said) {
+        "working" | "submitted" => "working",
+        "completed" => "completed",
+        "failed" => "failed",
+        "cancelled" | "canceled" => "cancelled",
+        "input_required" => "input_required",
+        _ => return None,
+    })
 }
 
 fn poll(handle: &Value) -> Duration {
@@ -123,8 +145,8 @@ pub fn progress(told: &Value) -> Result<Progress, &'static str> {
     // In the newest version it stands in the answer, before it beside it; some put it into a member.
     let told = if told["status"].is_string() { told } else { &told["task"] };
     let said = || told["statusMessage"].as_str().map(str::to_owned);
-    Ok(match told["status"].as_str() {
-        Some("working" | "submitted") => Progress::Works(poll(told)),
+    Ok(match status(told) {
+        Some("working") => Progress::Works(poll(told)),
         Some("completed") if told["result"].is_object() => Progress::Done(told["result"].clone()),
         Some("completed") => Progress::Ready,
         Some("failed") => {
@@ -150,7 +172,9 @@ fn result(answer: &Value) -> Result<Value, &'static str> {
     let member = |name: &str| answer.get(name).filter(|value| !value.is_null());
     let structured = member("structuredContent");
     let failed = member("isError").is_some_and(is_failure);
-    if member("content").is_none() && structured.is_none() && member("isError").is_none() {
+    let says_nothing = member("content").is_none() && structured.is_none() && member("isError").is_none();
+    // A tool may have nothing to say. But what is said under another name is not to be lost without a word.
+    if says_nothing && answer.keys().any(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(UNREADABLE);
     }
     let parts: &[Value] = member("content").map(parts).unwrap_or_default();
@@ -241,20 +265,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plainly_no_error_is_one_and_nothing_is_no_result() {
+    fn what_is_not_plainly_no_error_is_one_and_nothing_to_say_is_an_empty_result() {
         for failed in [json!(true), json!("true"), json!("false"), json!(1), json!({})] {
             assert_eq!(made(json!({ "content": [], "isError": failed }))["isError"], true, "{failed}");
         }
-        for none in [
+        for empty in [
             json!({}),
+            json!({ "content": null }),
+            json!({ "content": null, "structuredContent": null }),
+            json!({ "_meta": {} }),
+            json!({ "resultType": "complete" }),
+        ] {
+            let read = made(empty.clone());
+            assert_eq!((&read["content"], &read["isError"]), (&json!([]), &json!(false)), "{empty}");
+        }
+        for none in [
             json!(null),
             json!([]),
             json!("done"),
-            json!({ "content": null }),
-            json!({ "content": null, "structuredContent": null }),
             json!({ "content": "done" }),
-            json!({ "_meta": {} }),
-            json!({ "resultType": "complete" }),
+            json!({ "contents": [{ "type": "text", "text": "done" }] }),
             json!({ "resultType": "other", "content": [] }),
             json!({ "resultType": "task" }),
             json!({ "tools": [] }),
@@ -273,7 +303,24 @@ mod tests {
         assert_eq!(read(&old), Answer::Task(task));
         let hasty = json!({ "task": { "taskId": "t", "pollInterval": 0 } });
         assert_eq!(read(&hasty), Answer::Task(McpTask { id: "t".to_owned(), poll: POLL_MIN }));
+        let numbered = McpTask { id: "7".to_owned(), poll: POLL };
+        for bare in [json!({ "taskId": 7, "status": "TASK_STATE_WORKING" }), json!({ "task": { "taskId": 7 } })] {
+            assert_eq!(read(&bare), Answer::Task(numbered.clone()), "{bare}");
+        }
+        for none in [json!({ "taskId": "t" }), json!({ "taskId": "t", "status": "odd" })] {
+            assert!(matches!(read(&none), Answer::Unreadable(_)), "{none}");
+        }
         let of = |status: &str| json!({ "taskId": "t", "status": status });
+        for (spelled, progress_of_it) in [
+            ("Working", Progress::Works(POLL)),
+            ("TASK_STATE_SUBMITTED", Progress::Works(POLL)),
+            ("COMPLETED", Progress::Ready),
+            ("input-required", Progress::Asks),
+            ("TASK_STATE_CANCELED", Progress::Failed("its server cancelled it".to_owned())),
+            ("cancelled", Progress::Failed("its server cancelled it".to_owned())),
+        ] {
+            assert_eq!(progress(&of(spelled)), Ok(progress_of_it), "{spelled}");
+        }
         assert_eq!(progress(&of("working")), Ok(Progress::Works(POLL)));
         assert_eq!(progress(&json!({ "task": of("working") })), Ok(Progress::Works(POLL)));
         assert_eq!(progress(&of("completed")), Ok(Progress::Ready));

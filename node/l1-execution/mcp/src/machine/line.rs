@@ -1,11 +1,13 @@
 //! What a line on a server's standard output is: messages, or something else that programs write there.
 
+use althing_execution::lenient_json;
 use serde_json::{Value, json};
 
 use super::question;
+use super::skim::Skim;
 
 /// What JSON-RPC calls an internal error.
-const INTERNAL_ERROR: i64 = -32_603;
+pub const INTERNAL_ERROR: i64 = -32_603;
 /// Programs of some systems begin their output with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -17,6 +19,8 @@ pub enum Line {
     Blank,
     /// No message of JSON-RPC: a banner, a log line.
     Noise,
+    /// The answer to the request of this id, of which nothing can be read; why.
+    Unreadable { id: Value, why: String },
 }
 
 /// Reads a line without its end.
@@ -25,13 +29,26 @@ pub fn read(line: &[u8]) -> Line {
     if line.is_empty() {
         return Line::Blank;
     }
-    match serde_json::from_slice(line) {
+    match lenient_json::parse(line) {
         Ok(Value::Array(all)) if !all.is_empty() && all.iter().all(is_message) => {
             Line::Messages(all.into_iter().map(mended).collect())
         }
         Ok(one) if is_message(&one) => Line::Messages(vec![mended(one)]),
-        Ok(_) | Err(_) => Line::Noise,
+        Ok(_) => Line::Noise,
+        Err(why) => {
+            let mut skim = Skim::default();
+            skim.pass(line);
+            match skim.answered() {
+                Some(id) => Line::Unreadable { id, why: format!("its answer is no JSON: {why}") },
+                None => Line::Noise,
+            }
+        }
     }
+}
+
+/// The answer to a request whose own cannot be read, as an error.
+pub fn error(id: &Value, code: i64, why: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": why } })
 }
 
 fn is_message(value: &Value) -> bool {
@@ -109,6 +126,23 @@ mod tests {
         }
         assert_eq!(read(b"\xff\xfe{"), Line::Noise);
         assert_eq!(read(b" \r"), Line::Blank);
+    }
+
+    #[test]
+    fn an_answer_is_read_in_spite_of_what_common_writers_get_wrong_or_whoever_waits_is_told() {
+        let answer = |text: &str| json!({ "jsonrpc": "2.0", "id": 4, "result": { "a": text } });
+        let lone = br#"{"jsonrpc":"2.0","id":4,"result":{"a":"\ud83d"}}"#;
+        assert_eq!(read(lone), Line::Messages(vec![answer("\u{fffd}")]));
+        let latin = b"{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"a\":\"\xe9\"}}";
+        assert_eq!(read(latin), Line::Messages(vec![answer("\u{fffd}")]));
+        let nan = br#"{"jsonrpc":"2.0","id":4,"result":{"a":NaN}}"#;
+        assert_eq!(read(nan), Line::Messages(vec![json!({ "jsonrpc": "2.0", "id": 4, "result": { "a": null } })]));
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":4,"result":{}{}}}"#, "[".repeat(500), "]".repeat(500));
+        for none in [deep.as_str(), r#"{"jsonrpc":"2.0","id":4,"result":{"a":'b'}}"#] {
+            let Line::Unreadable { id, why } = read(none.as_bytes()) else { panic!("{none}") };
+            assert_eq!(id, 4);
+            assert!(why.starts_with("its answer is no JSON: "), "{why}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use althing_execution::tools::Definition;
-use rmcp::model::Tool;
+use rmcp::model::{Icon, Tool};
 use serde_json::{Value, json};
 
 /// Tools of one server.
@@ -22,6 +22,8 @@ const UNREADABLE: &str = "dev.althing/unreadable";
 
 /// Whether a value is of the right kind.
 type Check = fn(&Value) -> bool;
+/// Members that were left out of a tool, each with why.
+type Odd = Vec<(&'static str, String)>;
 
 /// What was read of a list.
 #[derive(Debug, Default)]
@@ -60,15 +62,21 @@ impl Listing {
                 return Ok(Next::End);
             }
             match read(tool) {
-                Ok(tool) if self.names.insert(tool.name.clone()) => self.tools.push(tool),
-                Ok(tool) => self.note(shown(&tool.name), "there is another tool of that name before it".to_owned()),
+                Ok((tool, odd)) if self.names.insert(tool.name.clone()) => {
+                    self.note_members(&tool.name, odd);
+                    self.tools.push(tool);
+                }
+                Ok((tool, _)) => {
+                    self.note(shown(&tool.name), "there is another tool of that name before it".to_owned());
+                }
                 Err(why) => self.note(name(tool, place), why),
             }
         }
         for bad in page["_meta"][UNREADABLE].as_array().into_iter().flatten() {
             let place = bad[0].as_u64().and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
-            if let Err(why) = read(&bad[1]) {
-                self.note(name(&bad[1], place), why);
+            match read(&bad[1]) {
+                Ok((tool, odd)) => self.note_members(&tool.name, odd),
+                Err(why) => self.note(name(&bad[1], place), why),
             }
         }
         Ok(self.next(&page["nextCursor"]))
@@ -104,6 +112,13 @@ impl Listing {
         (self.tools, self.left_out)
     }
 
+    /// Names what was left out of a tool that is used.
+    fn note_members(&mut self, tool: &str, odd: Odd) {
+        for (member, why) in odd {
+            self.note(format!("{member} of {}", shown(tool)), why);
+        }
+    }
+
     fn note(&mut self, what: String, why: String) {
         if self.left_out.len() < LEFT_OUT_MAX && !self.left_out.iter().any(|(known, _)| *known == what) {
             self.left_out.push((what, why));
@@ -111,17 +126,27 @@ impl Listing {
     }
 }
 
-/// A page whose tools are tools, for readers that refuse it for one bad tool. [`Listing::take`] names the bad ones all the same.
+/// A page whose tools are tools, for readers that refuse it for one bad tool. [`Listing::take`] names the bad ones, and what was left
+/// out of good ones, all the same.
 pub fn readable(mut page: Value) -> Value {
     let Some(tools) = page.get_mut("tools").and_then(Value::as_array_mut) else { return page };
-    let all = std::mem::take(tools).into_iter().enumerate();
-    let (good, bad): (Vec<_>, Vec<_>) = all.partition(|(_, tool)| read(tool).is_ok());
-    *tools = good.into_iter().map(|(_, tool)| tool).collect();
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for (place, tool) in std::mem::take(tools).into_iter().enumerate() {
+        match read(&tool) {
+            Ok((_, odd)) if odd.is_empty() => good.push(tool),
+            Ok(_) => {
+                good.push(plain(&tool).0);
+                bad.push(json!([place, tool]));
+            }
+            Err(_) => bad.push(json!([place, tool])),
+        }
+    }
+    *tools = good;
     if !bad.is_empty() {
         if !page["_meta"].is_object() {
             page["_meta"] = json!({});
         }
-        page["_meta"][UNREADABLE] = bad.into_iter().map(|(place, tool)| json!([place, tool])).collect();
+        page["_meta"][UNREADABLE] = Value::Array(bad);
     }
     page
 }
@@ -139,15 +164,50 @@ fn shown(name: &str) -> String {
     plain.take(NAME_CHARS_MAX).collect()
 }
 
-/// One tool.
-fn read(tool: &Value) -> Result<Definition, String> {
+/// One tool, and those of its members that were left out, each with why.
+fn read(tool: &Value) -> Result<(Definition, Odd), String> {
     if let Some(why) = fault(tool) {
         return Err(why);
     }
+    let (tool, odd) = plain(tool);
     let unreadable = |_: serde_json::Error| "it is not described as MCP has it".to_owned();
-    let tool: Tool = serde_json::from_value(tool.clone()).map_err(unreadable)?;
+    let tool: Tool = serde_json::from_value(tool).map_err(unreadable)?;
     let whole = serde_json::to_value(&tool).map_err(unreadable)?;
-    serde_json::from_value(whole).map_err(unreadable)
+    Ok((serde_json::from_value(whole).map_err(unreadable)?, odd))
+}
+
+/// A tool without what is odd of the members that only decorate it: its icons, and its annotations, which are hints.
+fn plain(tool: &Value) -> (Value, Odd) {
+    let (mut tool, mut odd) = (tool.clone(), Odd::new());
+    let Some(members) = tool.as_object_mut() else { return (tool, odd) };
+    for (member, right, is_right) in
+        [("annotations", "an object", Value::is_object as Check), ("icons", "a list", Value::is_array as Check)]
+    {
+        if let Some(value) = members.get(member).filter(|value| !value.is_null() && !is_right(value)) {
+            odd.push((member, format!("its {member} is {}, and not {right}", kind(value))));
+            members.remove(member);
+        }
+    }
+    if let Some(annotations) = members.get_mut("annotations").filter(|annotations| annotations.is_object()) {
+        let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+        let hints = hints.map(|hint| (hint, "true or false", Value::is_boolean as Check));
+        for one in hints.into_iter().chain([("title", "a text", Value::is_string as Check)]) {
+            if let Some(why) = wrong(annotations, "annotations.", [one].into_iter()) {
+                odd.push(("annotations", why));
+                if let Some(members) = annotations.as_object_mut() {
+                    members.remove(one.0);
+                }
+            }
+        }
+    }
+    if let Some(icons) = members.get_mut("icons").and_then(Value::as_array_mut) {
+        let all = icons.len();
+        icons.retain(|icon| serde_json::from_value::<Icon>(icon.clone()).is_ok());
+        if icons.len() < all {
+            odd.push(("icons", format!("{} of {all} icons are not as MCP has them", all - icons.len())));
+        }
+    }
+    (tool, odd)
 }
 
 /// What is wrong with the description of a tool, member by member.
@@ -166,18 +226,8 @@ fn fault(tool: &Value) -> Option<String> {
         Some(_) => {}
     }
     let texts = ["title", "description"].map(|member| (member, "a text", Value::is_string as Check));
-    let objects =
-        ["outputSchema", "annotations", "_meta"].map(|member| (member, "an object", Value::is_object as Check));
-    let lists = [("icons", "a list", Value::is_array as Check)];
-    wrong(tool, "", texts.into_iter().chain(objects).chain(lists)).or_else(|| {
-        let hints = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-        let hints = hints.map(|member| (member, "true or false", Value::is_boolean as Check));
-        wrong(
-            &tool["annotations"],
-            "annotations.",
-            hints.into_iter().chain([("title", "a text", Value::is_string as Check)]),
-        )
-    })
+    let objects = ["outputSchema", "_meta"].map(|member| (member, "an object", Value::is_object as Check));
+    wrong(tool, "", texts.into_iter().chain(objects))
 }
 
 /// The first of these members that is there, and is something else than it should be.
@@ -235,11 +285,6 @@ mod tests {
             (with("outputSchema", json!("object")), "outputSchema is a text"),
             (with("description", json!(7)), "description is a number"),
             (with("title", json!({})), "title is an object"),
-            (with("annotations", json!([])), "annotations is a list"),
-            (with("annotations", json!({ "readOnlyHint": "yes" })), "annotations.readOnlyHint is a text"),
-            (with("annotations", json!({ "title": true })), "annotations.title is true or false"),
-            (with("icons", json!({ "src": "https://example.com/a.png" })), "icons is an object"),
-            (with("icons", json!([7])), "not described as MCP has it"),
             (with("_meta", json!(7)), "_meta is a number"),
         ] {
             let (tools, left_out) = listed(&[json!({ "tools": [bad, tool("good")] })]);
@@ -258,6 +303,29 @@ mod tests {
         }
         assert!(Listing::default().take(&json!({ "tools": {} })).is_err());
         assert!(Listing::default().take(&Value::Null).is_err());
+    }
+
+    #[test]
+    fn a_tool_is_kept_without_what_is_odd_of_its_decoration_and_that_is_named() {
+        for (member, odd, says) in [
+            ("annotations", json!([]), "annotations is a list"),
+            ("annotations", json!({ "readOnlyHint": "yes" }), "annotations.readOnlyHint is a text"),
+            ("annotations", json!({ "title": true, "openWorldHint": false }), "annotations.title is true or false"),
+            ("icons", json!({ "src": "https://example.com/a.png" }), "icons is an object"),
+            ("icons", json!([7, { "src": "https://example.com/a.png" }]), "1 of 2 icons"),
+        ] {
+            let mut odd_tool = tool("one");
+            odd_tool[member] = odd;
+            let page = json!({ "tools": [odd_tool, tool("two")] });
+            let (tools, left_out) = listed(std::slice::from_ref(&page));
+            assert_eq!(tools, ["one", "two"], "{says}");
+            assert_eq!((left_out.len(), left_out[0].0.as_str()), (1, format!("{member} of one").as_str()));
+            assert!(left_out[0].1.contains(says), "{left_out:?}");
+            let made = readable(page);
+            assert_eq!(listed(std::slice::from_ref(&made)), (tools, left_out));
+            let read: ListToolsResult = serde_json::from_value(made).expect("the library reads it");
+            assert_eq!(read.tools.len(), 2);
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 pub mod answer;
 pub mod block;
+pub mod events;
+pub mod greeting;
 pub mod line;
 pub mod listing;
 pub mod origins;

@@ -18,11 +18,13 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentError, Output, Parameters, Turn};
+use crate::lenient_json;
 use crate::process::client::{Client, PROGRAM_ENDED, whole};
 use crate::process::text::unmarked;
+use crate::tools::RESULT_TOO_LONG;
 use machine::course::{Course, Miss};
 use machine::decoder;
-use reading::{Answer, Tasks};
+use reading::{Answer, Tasks, log_omissions};
 use relay::Relay;
 
 /// How long a program may take to answer a cancellation.
@@ -92,13 +94,13 @@ pub(super) async fn cancel(
     };
     let task = answer.and_then(|task| decoder::task(task).map_err(AgentError::NotA2a));
     let task = task.inspect_err(|reason| tracing::debug!(%reason, "agent's program did not cancel its task"));
-    Ok(task.ok().and_then(|task| task.status.message))
+    Ok(task.ok().and_then(|(task, _)| task.status.message))
 }
 
 /// The result of an operation that answers once.
 async fn ask(client: &Client, method: &str, params: Value, parameters: &Parameters) -> Result<Value, AgentError> {
     let answer = accepted(client.post(method, params, parameters).await?).await?;
-    let answer = serde_json::from_slice(unmarked(&whole(answer).await?));
+    let answer = lenient_json::parse(unmarked(&whole(answer).await?));
     decoder::result(answer.map_err(|_| AgentError::NotA2a("something else than A2A: it is no JSON".to_owned()))?)
 }
 
@@ -108,7 +110,7 @@ async fn accepted(answer: Response) -> Result<Response, AgentError> {
     if status.is_success() {
         return Ok(answer);
     }
-    let said: Option<Value> = serde_json::from_slice(unmarked(&whole(answer).await?)).ok();
+    let said = lenient_json::parse(unmarked(&whole(answer).await?)).ok();
     let refusal = said.and_then(|said| decoder::result(said).err());
     let refusal = refusal.filter(|refusal| !matches!(refusal, AgentError::NotA2a(_)));
     Err(refusal.unwrap_or_else(|| AgentError::NotA2a(format!("HTTP {status}"))))
@@ -129,7 +131,9 @@ impl Tasks for Peer {
         let asking = ask(&self.client, methods::GET_TASK, request, &self.parameters);
         let answer = timeout(TELL_TIMEOUT, asking).await;
         let answer = answer.map_err(|_| Miss::Now(format!("no answer within {} s", TELL_TIMEOUT.as_secs())))?;
-        decoder::task(answer.map_err(miss)?).map_err(Miss::Now)
+        let (task, omissions) = decoder::task(answer.map_err(miss)?).map_err(Miss::Odd)?;
+        log_omissions(&omissions);
+        Ok(task)
     }
 }
 
@@ -197,7 +201,7 @@ fn miss(error: AgentError) -> Miss {
             Miss::Silent(format!("it refuses to tell of its task (GetTask): {what}"))
         }
         // What was too long once grows only.
-        AgentError::NotA2a(what) if what.starts_with("more than") => {
+        AgentError::NotA2a(what) if what.ends_with(RESULT_TOO_LONG) => {
             Miss::Ever(format!("its task cannot be read (GetTask): {what}"))
         }
         AgentError::Breakdown(what) if what == PROGRAM_ENDED => Miss::Ever("the agent's program ended".to_owned()),

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::machine::course::{After, Course, Miss, Next, Verdict};
 use super::machine::decoder::{AnswerItem, Decoder};
+use super::machine::repairs::{Omission, OmissionKind};
 use super::relay::Relay;
 use crate::agent::AgentError;
 
@@ -99,11 +100,19 @@ impl Answer {
 
     async fn take(&mut self, item: AnswerItem) -> Result<(), AgentError> {
         match item {
+            AnswerItem::Details(omissions) => {
+                log_omissions(&omissions);
+                Ok(())
+            }
+            AnswerItem::Piece(skipped) if self.course.is_heard() => {
+                tracing::info!(left_out = skipped.what, "an agent's answer is complete without what cannot be read");
+                Ok(())
+            }
             _ if self.course.is_heard() => Ok(()),
             AnswerItem::Event(event) => self.take_event(*event).await,
             AnswerItem::Refusal(error) => self.course.refuse(error),
             AnswerItem::Foreign(skipped) => self.course.note_foreign(skipped),
-            AnswerItem::Named(skipped) => {
+            AnswerItem::Named(skipped) | AnswerItem::Piece(skipped) => {
                 self.course.note_gap(skipped);
                 Ok(())
             }
@@ -204,6 +213,18 @@ impl Answer {
             (_, event) => self.relay.put(event).await?,
         }
         Ok(After::Told { changed: self.relay.output_count() > before })
+    }
+}
+
+/// Names what was left out of an event: what people would have read to the node's owner.
+pub(super) fn log_omissions(omissions: &[Omission]) {
+    for Omission { at, kind } in omissions {
+        match kind {
+            OmissionKind::Detail => tracing::debug!(at, "a member of an agent's answer is not as A2A 1.0 has it"),
+            OmissionKind::Message | OmissionKind::Artifact => {
+                tracing::info!(at, "a part of an agent's answer is not as A2A 1.0 has it, and is left out");
+            }
+        }
     }
 }
 

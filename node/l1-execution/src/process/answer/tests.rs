@@ -106,7 +106,7 @@ impl Item {
             0 => self.data = self.data.replace("\"text\"", "\"txt\""),
             1 => self.data = self.data.replace("{\"text\":", "{\"text\":2,\"was\":"),
             2 => self.data = self.data.replace("artifactUpdate", "artifact-update"),
-            3 => self.data = self.data.replace("artifactId", "id"),
+            3 => self.data = self.data.replace("taskId", "task"),
             4 => self.before = "event: chunk\n",
             _ => self.data = self.data.replace("\"result\"", "\"outcome\""),
         }
@@ -259,7 +259,7 @@ impl Tasks for Script {
         // At its end, the server is gone.
         let next = self.0.lock().expect("no holder panics").pop_front();
         match next.unwrap_or(Told::Miss(Miss::Ever("its server is gone".to_owned()))) {
-            Told::State(of, state) => decoder::task(task(of, state, MADE)).map_err(Miss::Now),
+            Told::State(of, state) => decoder::task(task(of, state, MADE)).map(|(task, _)| task).map_err(Miss::Odd),
             Told::Miss(miss) => Err(miss),
         }
     }
@@ -357,7 +357,7 @@ fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Right {
             Told::Miss(Miss::Unknown) if is_alone => return Right::Either,
             Told::Miss(Miss::Ever(_) | Miss::Silent(_) | Miss::Unknown) => return Right::Failure,
             // It is asked again.
-            Told::Miss(Miss::Now(_)) => {}
+            Told::Miss(Miss::Now(_) | Miss::Odd(_)) => {}
         }
     }
     Right::Failure
@@ -557,7 +557,7 @@ fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
         refused(error_code::INVALID_PARAMS),
         odd("HTTP 401 Unauthorized"),
         odd("HTTP 404 Not Found"),
-        odd("more than 4194304 bytes"),
+        odd(&crate::process::client::too_long()),
         AgentError::Breakdown(PROGRAM_ENDED),
     ] {
         assert!(matches!(miss(error.clone()), Miss::Ever(_) | Miss::Silent(_)), "{error:?}");
@@ -574,4 +574,26 @@ fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
     ] {
         assert!(matches!(miss(error.clone()), Miss::Now(_)), "{error:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_odd_part_beside_a_good_one_loses_neither_the_good_one_nor_the_end() {
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": MADE }, { "odd": 1 }] });
+    let mut done = task(OURS, "COMPLETED", "");
+    done["artifacts"] = json!([artifact]);
+    done["status"]["timestamp"] = json!("2026-01-01T00:00:00");
+    let update = json!({ "taskId": OURS, "contextId": "c", "artifact": artifact });
+    let whole = Item::of(&json!({ "task": done }), Meaning::State(OURS, "COMPLETED"));
+    let (made, ended) = streamed(&[whole], false, &[]).await;
+    ended.expect("it is complete");
+    assert_eq!((text(&made).as_str(), end(&made).as_deref()), (MADE, Some("COMPLETED")));
+    // Where something of a piece is missing, the task is asked for that.
+    let piece = Item::of(&json!({ "artifactUpdate": update }), Meaning::Gap(true));
+    let items = [Item::task(OURS, "WORKING", ""), piece, Item::status(OURS, "COMPLETED")];
+    let (made, ended) = streamed(&items, false, &[Told::State(OURS, "COMPLETED")]).await;
+    ended.expect("its task shows it");
+    assert_eq!((text(&made).as_str(), end(&made).as_deref()), (MADE, Some("COMPLETED")));
+    let (_, ended) = streamed(&items, false, &[Told::Miss(Miss::Unknown)]).await;
+    let error = ended.expect_err("nobody knows what is missing").to_string();
+    assert!(error.contains("/artifactUpdate/artifact/parts/1"), "{error}");
 }

@@ -210,6 +210,31 @@ fn an_agent_of_an_older_version_is_told_in_one_sentence() {
 }
 
 #[test]
+fn a_card_that_is_no_json_for_some_characters_or_numbers_is_read_and_that_is_named() {
+    let text = changed(|card| card["description"] = json!("Shows HERE.")).to_string();
+    let mut latin = text.clone().into_bytes();
+    latin[text.find("HERE").expect("it is there")] = 0xe9;
+    let number = text.replacen('{', "{\"score\":NaN,", 1).into_bytes();
+    for (raw, description) in [
+        (text.replace("HERE", r"\ud83d").into_bytes(), "Shows \u{fffd}."),
+        (latin, "Shows \u{fffd}ERE."),
+        (number, "Shows HERE."),
+    ] {
+        let read = ShownCard::read(raw).expect("a card");
+        assert_eq!(read.card.description, description);
+        assert_eq!(read.notes.iter().map(|(at, _)| at.as_str()).collect::<Vec<_>>(), ["/"], "{:?}", read.notes);
+    }
+}
+
+#[test]
+fn a_card_at_the_old_place_that_says_no_version_is_of_the_version_before() {
+    let old = json!({ "name": "Old", "url": "https://a.example/", "skills": [] }).to_string().into_bytes();
+    let told = ShownCard::read_old(old).expect_err("it is too old").to_string();
+    assert!(told.starts_with("this is an agent of A2A 0.2, and Althing speaks 1.0: "), "{told}");
+    assert!(ShownCard::read_old(card().to_string().into_bytes()).is_ok(), "it is what it says, wherever it is");
+}
+
+#[test]
 fn what_is_refused_says_where_in_the_words_of_the_check_of_cards() {
     let text = card().to_string();
     let twice = format!("{}, \"name\": \"Another\" }}", text.trim_end_matches('}'));

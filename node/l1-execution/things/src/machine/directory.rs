@@ -1,6 +1,6 @@
 //! What is at an address of the Web of Things: a Thing, a directory, or a page of one (W3C WoT Discovery).
 
-use althing_td::{TITLE_CHARS_MAX, identifier, is_hidden, is_thing};
+use althing_td::{TITLE_CHARS_MAX, identifier, is_hidden, is_thing, is_thing_by_forms};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
@@ -75,7 +75,7 @@ pub fn kind(document: Value, from: &Url, is_typed: bool) -> Option<Kind> {
             let next = members.get("next").and_then(Value::as_str).and_then(|next| from.join(next).ok());
             is_list(&items).then_some(Kind::List(items, next))
         }
-        Value::Object(td) if !is_typed && !is_thing(&td) => None,
+        Value::Object(td) if !is_typed && !is_thing(&td) && !is_thing_by_forms(&td) => None,
         Value::Object(td) => Some(list_of(&td, from).map_or_else(|| Kind::Thing(td), Kind::Directory)),
         _ => None,
     }
@@ -84,6 +84,11 @@ pub fn kind(document: Value, from: &Url, is_typed: bool) -> Option<Kind> {
 /// Whether these are the entries of a directory, which may be odd beside the description of a Thing.
 fn is_list(items: &[Value]) -> bool {
     items.is_empty() || items.iter().any(|item| item.as_object().is_some_and(is_thing))
+}
+
+/// Whether a document is the answer of a directory as a graph of JSON-LD, which is no Thing whatever its context is.
+pub fn is_graph(document: &Value) -> bool {
+    document.get("@graph").is_some_and(Value::is_array)
 }
 
 /// Whether a document is a Thing of WebThings from before its descriptions were those of the W3C, or a list of such: where
@@ -254,6 +259,16 @@ mod tests {
         assert!(matches!(kind(document.clone(), &at(), true), Some(Kind::Thing(_))));
         assert_eq!(kind(document, &at(), false), None);
         assert!(matches!(kind(td(json!({ "members": 7 })), &at(), false), Some(Kind::Thing(_))), "a member of its own");
+    }
+
+    #[test]
+    fn forms_say_what_a_context_does_not() {
+        let formed = json!({ "title": "T", "properties": { "on": { "forms": [{ "href": "/on" }] } } });
+        assert!(matches!(kind(formed.clone(), &at(), false), Some(Kind::Thing(_))));
+        assert!(!is_before_w3c(&formed));
+        let other = json!({ "@context": "https://webthings.io/schemas", "properties": formed["properties"] });
+        assert_eq!(kind(other, &at(), false), None, "it says that it is something else");
+        assert!(is_graph(&json!({ "@graph": [formed] })) && !is_graph(&formed) && !is_graph(&json!([])));
     }
 
     #[test]

@@ -73,6 +73,17 @@ pub(super) fn plain(pattern: &str) -> Result<String, String> {
     Ok(plain.join(" "))
 }
 
+/// The first field of a plain pattern that is not read where the others are all.
+pub(super) fn unread(plain: &str, is_read: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let mut fields = plain.split(' ').zip(&FIELDS).enumerate();
+    let found = fields.find(|(at, (text, _))| {
+        let mut alone = ["*"; FIELDS.len()];
+        alone[*at] = *text;
+        !is_read(&alone.join(" "))
+    });
+    found.map(|(_, (_, field))| field.name)
+}
+
 fn field(at: usize, text: &str) -> Result<String, String> {
     // A plus in front of the weekday: only where the day fits too.
     let (both, text) = match text.strip_prefix('+') {
@@ -80,7 +91,9 @@ fn field(at: usize, text: &str) -> Result<String, String> {
         _ => ("", text),
     };
     let items = text.split(',').map(|text| item(at, text)).collect::<Result<Vec<_>, _>>()?;
-    Ok(format!("{both}{}", items.join(",")))
+    // Whatever else such a list has is among all.
+    let all = if items.iter().any(|item| item == "*") { "*".to_owned() } else { items.join(",") };
+    Ok(format!("{both}{all}"))
 }
 
 fn item(at: usize, text: &str) -> Result<String, String> {
@@ -111,7 +124,7 @@ fn item(at: usize, text: &str) -> Result<String, String> {
             )),
         };
     };
-    let numbers = range(field, value(field, from)?, value(field, to)?, to);
+    let numbers = range(field, from, to)?;
     let step = usize::from(step.unwrap_or(1));
     if step > 1 && step >= numbers.len() {
         return Err(format!("the {} has the step {step}, and {base} is shorter: write {}", field.name, numbers[0]));
@@ -140,7 +153,7 @@ fn special(at: usize, text: &str) -> Result<Option<String>, String> {
                 (None, None) => return Ok(None),
             };
             let numbers = match days.split_once('-') {
-                Some((from, to)) => range(field, value(field, from)?, value(field, to)?, to),
+                Some((from, to)) => range(field, from, to)?,
                 None => vec![value(field, days)?],
             };
             let each: Vec<String> = numbers.iter().map(|day| format!("{day}#{which}")).collect();
@@ -151,27 +164,35 @@ fn special(at: usize, text: &str) -> Result<Option<String>, String> {
 }
 
 /// The numbers from one to the other; where the second one is lower, over the end of the field.
-fn range(field: &Field, from: u16, to: u16, to_said: &str) -> Vec<u16> {
-    // 1-7 of weekdays ends with Sunday, and begins none.
-    let to = if to == field.first && to_said == "7" { field.last + 1 } else { to };
+fn range(field: &Field, from: &str, to: &str) -> Result<Vec<u16>, String> {
+    let (first, mut last) = (value(field, from)?, value(field, to)?);
+    // 1-7 of weekdays ends with Sunday, and begins none; so that 7-7 and sun-7 are Sunday alone.
+    let is_one_day = first == last && (from == "7" || from.parse::<u16>().is_err());
+    if last == field.first && is_sunday(field, to) && !is_one_day {
+        last = field.last + 1;
+    }
     let numbers: Vec<u16> =
-        if from <= to { (from..=to).collect() } else { (from..=field.last).chain(field.first..=to).collect() };
+        if first <= last { (first..=last).collect() } else { (first..=field.last).chain(field.first..=last).collect() };
     let mut plain: Vec<u16> =
         numbers.into_iter().map(|number| if number > field.last { field.first } else { number }).collect();
     let mut seen = std::collections::BTreeSet::new();
     plain.retain(|number| seen.insert(*number));
-    plain
+    Ok(plain)
+}
+
+/// Whether a text is the second number of Sunday.
+fn is_sunday(field: &Field, text: &str) -> bool {
+    field.names.len() == WEEKDAYS.len() && text == "7"
 }
 
 /// A number or a name of a field; Sunday is 0 and 7.
 fn value(field: &Field, text: &str) -> Result<u16, String> {
-    let is_weekday = field.names.len() == WEEKDAYS.len();
     let named = |name: &&str| text.len() >= LETTERS_MIN && name.starts_with(text);
     if let Some(place) = field.names.iter().position(named) {
         return Ok(field.first + u16::try_from(place).unwrap_or_default());
     }
     let number = text.parse::<u16>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let number = number.map(|number| if is_weekday && number == 7 { 0 } else { number });
+    let number = if is_sunday(field, text) { Some(field.first) } else { number };
     let names = field.names.first().map_or_else(String::new, |first| format!(", or a name such as {}", &first[..3]));
     number.filter(|number| (field.first..=field.last).contains(number)).ok_or_else(|| {
         format!("{text:?} is no {}: write a number from {} to {}{names}", field.name, field.first, field.last)
@@ -217,6 +238,15 @@ mod tests {
             ("0 9 * * 5-7", "0 9 * * 5,6,0"),
             ("0 9 * * sun-tue,THURS", "0 9 * * 0,1,2,4"),
             ("0 9 * * 0-7", "0 9 * * 0,1,2,3,4,5,6"),
+            ("0 9 * * 7-7", "0 9 * * 0"),
+            ("0 9 * * sun-7", "0 9 * * 0"),
+            ("0 9 * * sunday-sun", "0 9 * * 0"),
+            ("0 9 * * 7-0", "0 9 * * 0"),
+            ("0 9 * * 7-2", "0 9 * * 0,1,2"),
+            ("0 9 * * 6-7", "0 9 * * 6,0"),
+            ("0 9 * * 7-7#1", "0 9 * * 0#1"),
+            ("0 9 * * mon,*", "0 9 * * *"),
+            ("*,5 1,*,2 ?,1 * +*,1", "* * * * +*"),
             ("0 0 28-3 nov-feb ?", "0 0 28,29,30,31,1,2,3 11,12,1,2 *"),
             ("5-59/15 20-4/4 * * *", "5,20,35,50 20,0,4 * * *"),
             ("0 0 L * *", "0 0 L * *"),
@@ -226,6 +256,13 @@ mod tests {
             ("@daily", "0 0 * * *"),
         ] {
             assert_eq!(plain(pattern).as_deref(), Ok(wanted), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_field_that_is_not_read_is_named() {
+        for (plain, name) in [("x 0 * * *", Some("minute")), ("0 0 * * x", Some("weekday")), ("0 0 * * *", None)] {
+            assert_eq!(unread(plain, |one| !one.contains('x')), name, "{plain}");
         }
     }
 

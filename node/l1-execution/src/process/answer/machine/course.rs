@@ -21,6 +21,8 @@ const STILL_MAX: Duration = Duration::from_secs(3_600);
 const REFUSED_STILL_MAX: Duration = Duration::from_secs(120);
 /// How often a task is asked for whose answer is at its end, and has a gap.
 const GAP_ASKS_MAX: u32 = 5;
+/// How often in a row a task is asked for that its agent tells in a form that cannot be read.
+const ODD_ASKS_MAX: u32 = 8;
 /// Before the end of the turn's time, the task is asked for the last time.
 const LAST: Duration = Duration::from_millis(200);
 /// Things in a row in an answer that are not A2A, and are passed over.
@@ -43,6 +45,8 @@ pub struct Course {
     refusal: Option<AgentError>,
     /// Requests for the task in a row that led to nothing, and why the last one did.
     missed: Option<(u32, String)>,
+    /// How many of them in a row were answered with what cannot be read.
+    odd: u32,
     pause: Duration,
     /// When the agent told something last, since the turn began.
     heard: Duration,
@@ -102,6 +106,8 @@ pub enum After {
 pub enum Miss {
     /// The same request may succeed later; why it did not now.
     Now(String),
+    /// The agent told something that cannot be read, in words: it is not asked without end, since it may tell the same for ever.
+    Odd(String),
     /// It never will, in words.
     Ever(String),
     /// The agent does not tell of its tasks, in words.
@@ -138,6 +144,7 @@ impl Course {
             foreign: 0,
             refusal: None,
             missed: None,
+            odd: 0,
             pause: PAUSE.0,
             heard: Duration::ZERO,
             changed: Duration::ZERO,
@@ -283,6 +290,7 @@ impl Course {
         let Some(task) = self.task().map(str::to_owned) else {
             return Next::Fail(self.no_a2a());
         };
+        self.odd = if matches!(after, After::Missed(Miss::Odd(_))) { self.odd + 1 } else { 0 };
         match after {
             After::Answer | After::Told { changed: true } => {
                 (self.pause, self.changed, self.heard, self.missed) = (PAUSE.0, now, now, None);
@@ -297,7 +305,10 @@ impl Course {
             }
             After::Missed(Miss::Unknown) => return Next::Fail(self.failure("it does not know its task any more")),
             After::Missed(Miss::Ever(why) | Miss::Silent(why)) => return Next::Fail(self.failure(&why)),
-            After::Missed(Miss::Now(why)) => {
+            After::Missed(Miss::Odd(why)) if self.odd > ODD_ASKS_MAX => {
+                return Next::GiveUp(self.failure(&format!("its task cannot be read (GetTask): {why}")));
+            }
+            After::Missed(Miss::Now(why) | Miss::Odd(why)) => {
                 let times = self.missed.take().map_or(0, |(times, _)| times);
                 self.missed = Some((times + 1, why));
             }

@@ -1,12 +1,14 @@
 //! Reads the bytes of an answer: events of a stream, or JSON that is the only one. Which of both comes is told by the first
 //! character, for servers name the wrong media type.
 
-use a2a::{StreamResponse, Task};
+use a2a::{StreamResponse, Task, TaskState};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use super::repairs::{Omission, OmissionKind, culprit, mend};
 use crate::agent::AgentError;
-use crate::process::client::ANSWER_BYTES_MAX;
+use crate::lenient_json;
+use crate::process::client::{ANSWER_BYTES_MAX, too_long};
 use crate::sse::{Event, Events, TooLong};
 
 /// Characters of an agent's error that are kept.
@@ -39,6 +41,10 @@ pub enum AnswerItem {
     Foreign(SkippedItem),
     /// An event with another name: it is for somebody else, or a piece that was sent under a wrong name.
     Named(SkippedItem),
+    /// Something that the agent made, and that was left out of the event beside it.
+    Piece(SkippedItem),
+    /// What else was left out of the event before it: places in it, for logs.
+    Details(Vec<Omission>),
     /// It is too long, and nothing more of the answer can be read.
     Endless(String),
 }
@@ -109,14 +115,13 @@ impl Decoder {
         match &mut self.0 {
             Form::Open => Vec::new(),
             Form::Stream(events) => match events.push(bytes) {
-                Ok(events) => events.iter().filter_map(item_of).collect(),
+                Ok(events) => events.iter().flat_map(items_of).collect(),
                 Err(TooLong(before)) => {
-                    let endless = AnswerItem::Endless("an endless event".to_owned());
-                    before.iter().filter_map(item_of).chain([endless]).collect()
+                    before.iter().flat_map(items_of).chain([AnswerItem::Endless(too_long())]).collect()
                 }
             },
             Form::Body(body) if body.len() + bytes.len() > ANSWER_BYTES_MAX => {
-                vec![AnswerItem::Endless(format!("more than {ANSWER_BYTES_MAX} bytes"))]
+                vec![AnswerItem::Endless(too_long())]
             }
             Form::Body(body) => {
                 body.extend_from_slice(bytes);
@@ -129,50 +134,57 @@ impl Decoder {
     pub fn end(self) -> Vec<AnswerItem> {
         match self.0 {
             Form::Open => Vec::new(),
-            Form::Stream(mut events) => events.end().and_then(|event| item_of(&event)).into_iter().collect(),
+            Form::Stream(mut events) => events.end().map(|event| items_of(&event)).unwrap_or_default(),
             Form::Body(body) => {
-                let mut all = Vec::new();
-                for value in serde_json::Deserializer::from_slice(&body).into_iter::<Value>() {
-                    match value {
-                        Ok(value) => all.push(answer(value)),
-                        Err(_) => {
-                            all.push(AnswerItem::Foreign(SkippedItem {
-                                what: NO_JSON.to_owned(),
-                                hint: Hint::of(&body),
-                            }));
-                            break;
-                        }
-                    }
+                let (mut all, mut is_whole) = values(&body);
+                if !is_whole && let Some(repaired) = lenient_json::repaired(&body) {
+                    (all, is_whole) = values(&repaired);
                 }
-                all
+                let rest = SkippedItem { what: NO_JSON.to_owned(), hint: Hint::of(&body) };
+                let rest = (!is_whole).then_some(AnswerItem::Foreign(rest));
+                all.into_iter().flat_map(answer).chain(rest).collect()
             }
         }
     }
 }
 
-/// What has one of these is an answer, or a piece of one.
-const PIECES: [&str; 6] = ["result", "error", "task", "message", "statusUpdate", "artifactUpdate"];
+/// What a body of JSON has, one after the other, and whether that is all of it.
+fn values(body: &[u8]) -> (Vec<Value>, bool) {
+    let mut all = Vec::new();
+    for value in serde_json::Deserializer::from_slice(body).into_iter::<Value>() {
+        match value {
+            Ok(value) => all.push(value),
+            Err(_) => return (all, false),
+        }
+    }
+    (all, true)
+}
 
-/// What an event says; none for the mark of an end, and for what only keeps the connection.
-fn item_of(event: &Event) -> Option<AnswerItem> {
+/// What has one of these is an answer, or a piece of one.
+const PIECES: [&str; 8] =
+    ["result", "error", "task", "message", "statusUpdate", "artifactUpdate", "status_update", "artifact_update"];
+
+/// What an event says; nothing for the mark of an end, and for what only keeps the connection.
+fn items_of(event: &Event) -> Vec<AnswerItem> {
     let (data, hint) = (event.data.trim_ascii(), Hint::of(&event.data));
     if data == DONE {
-        return None;
+        return Vec::new();
     }
-    let value = serde_json::from_slice::<Value>(data);
+    let value = lenient_json::parse(data);
     let name = String::from_utf8_lossy(&event.name);
     if hint == Hint::Anything && (is_beat(&name) || is_nothing(data, value.as_ref().ok())) {
-        return None;
+        return Vec::new();
     }
     if !event.name.is_empty() {
         // For whom others send events beside their answer, such as figures, that is not.
         let is_piece = value.as_ref().is_ok_and(|value| PIECES.iter().any(|member| value.get(member).is_some()));
         if !is_piece {
-            return None;
+            return Vec::new();
         }
-        return Some(AnswerItem::Named(SkippedItem { what: format!("an event with the name {name:?}"), hint }));
+        return vec![AnswerItem::Named(SkippedItem { what: format!("an event with the name {name:?}"), hint })];
     }
-    Some(value.map_or_else(|_| AnswerItem::Foreign(SkippedItem { what: NO_JSON.to_owned(), hint }), answer))
+    let foreign = || vec![AnswerItem::Foreign(SkippedItem { what: NO_JSON.to_owned(), hint })];
+    value.map_or_else(|_| foreign(), answer)
 }
 
 fn is_beat(word: &str) -> bool {
@@ -195,13 +207,15 @@ fn is_nothing(data: &[u8], value: Option<&Value>) -> bool {
 }
 
 /// What an answer of JSON-RPC says.
-fn answer(answer: Value) -> AnswerItem {
+fn answer(answer: Value) -> Vec<AnswerItem> {
     let lacks_result = answer.get("result").is_none_or(Value::is_null);
     let instead = if lacks_result { answer.to_string() } else { String::new() };
     match result(answer) {
         Ok(result) => event(result),
-        Err(AgentError::NotA2a(what)) => AnswerItem::Foreign(SkippedItem { what, hint: Hint::of(instead.as_bytes()) }),
-        Err(refusal) => AnswerItem::Refusal(refusal),
+        Err(AgentError::NotA2a(what)) => {
+            vec![AnswerItem::Foreign(SkippedItem { what, hint: Hint::of(instead.as_bytes()) })]
+        }
+        Err(refusal) => vec![AnswerItem::Refusal(refusal)],
     }
 }
 
@@ -224,31 +238,70 @@ pub fn result(mut answer: Value) -> Result<Value, AgentError> {
     result.ok_or_else(|| AgentError::NotA2a("something else than A2A: JSON with neither result nor error".to_owned()))
 }
 
-fn event(mut result: Value) -> AnswerItem {
+fn event(mut result: Value) -> Vec<AnswerItem> {
+    let omissions = mend(&mut result);
     for (kind, _) in REQUIRED {
         if kind != "message" {
             complete(result.get_mut(kind));
         }
     }
     match StreamResponse::deserialize(&result) {
-        Ok(event) => AnswerItem::Event(Box::new(event)),
+        Ok(event) => with_omissions(event, omissions),
         Err(_) => {
-            AnswerItem::Foreign(SkippedItem { what: fault(&result), hint: Hint::of(result.to_string().as_bytes()) })
+            let hint = Hint::of(result.to_string().as_bytes());
+            vec![AnswerItem::Foreign(SkippedItem { what: fault(&result), hint })]
         }
     }
 }
 
-/// The task that an agent tells of when it is asked for it.
+/// An event with what was left out of it.
+fn with_omissions(event: StreamResponse, omissions: Vec<Omission>) -> Vec<AnswerItem> {
+    let (pieces, details): (Vec<_>, Vec<_>) =
+        omissions.into_iter().partition(|omission| omission.kind == OmissionKind::Artifact);
+    let piece =
+        (!pieces.is_empty()).then(|| AnswerItem::Piece(SkippedItem { what: left_out(&pieces), hint: Hint::Artifact }));
+    let details = (!details.is_empty()).then_some(AnswerItem::Details(details));
+    // What has nothing left is not taken for all that was made: its end waits for a task that shows it.
+    let says_nothing = matches!(&event, StreamResponse::Task(task) if is_bare(task));
+    let event = Some(AnswerItem::Event(Box::new(event)));
+    let all = if says_nothing { [piece, event, details] } else { [event, piece, details] };
+    all.into_iter().flatten().collect()
+}
+
+/// What was left out, for people: the first, and how much more there is.
+fn left_out(omissions: &[Omission]) -> String {
+    let first = omissions.first().map(|omission| omission.at.as_str()).unwrap_or_default();
+    match omissions.len() {
+        0 | 1 => format!("{first:?}, which is not as A2A 1.0 has it"),
+        all => format!("{first:?} and {} more, which are not as A2A 1.0 has them", all - 1),
+    }
+}
+
+/// Whether a task has nothing for people to read.
+fn is_bare(task: &Task) -> bool {
+    task.artifacts.as_deref().unwrap_or_default().is_empty() && task.status.message.is_none()
+}
+
+/// The task that an agent tells of when it is asked for it, and what was left out of it.
 ///
 /// # Errors
-/// What it is instead, in words.
-pub fn task(mut result: Value) -> Result<Task, String> {
+/// What it is instead, in words; that nothing is left of what it completed.
+pub fn task(mut result: Value) -> Result<(Task, Vec<Omission>), String> {
     // Some servers wrap it as an answer to a message does.
     if let Some(wrapped @ Value::Object(_)) = result.get_mut("task").map(Value::take) {
         result = wrapped;
     }
-    complete(Some(&mut result));
-    Task::deserialize(&result).map_err(|_| fault(&json!({ "task": result })))
+    let mut result = json!({ "task": result });
+    let omissions = mend(&mut result);
+    complete(result.get_mut("task"));
+    let task = result.get("task").map(Task::deserialize);
+    let Some(Ok(task)) = task else { return Err(fault(&result)) };
+    let is_piece = |omission: &&Omission| omission.kind == OmissionKind::Artifact;
+    let pieces: Vec<Omission> = omissions.iter().filter(is_piece).cloned().collect();
+    if task.status.state == TaskState::Completed && is_bare(&task) && !pieces.is_empty() {
+        return Err(left_out(&pieces));
+    }
+    Ok((task, omissions))
 }
 
 /// Gives a task, or an update of one, an empty context where it names none: text that is empty may be left out.
@@ -261,161 +314,21 @@ fn complete(of: Option<&mut Value>) {
 
 /// Why a result is no event, for people.
 fn fault(result: &Value) -> String {
-    if result.get("kind").is_some() {
+    let has = |member: &str| result.get(member).is_some_and(|value| !value.is_null());
+    if has("kind") {
         return "an answer of A2A 0.3, where its card names 1.0".to_owned();
     }
-    let Some((kind, required)) = REQUIRED.iter().find(|(kind, _)| result.get(kind).is_some()) else {
+    let Some((kind, required)) = REQUIRED.iter().find(|(kind, _)| has(kind)) else {
         return "something else than A2A: neither a task, nor a message, nor an update".to_owned();
     };
     match required.iter().find(|member| result[*kind].pointer(member).is_none_or(Value::is_null)) {
         Some(missing) => format!("{kind:?} without {:?}", missing.trim_start_matches('/')),
-        None => format!("{kind:?}, which is not as A2A 1.0 has it"),
+        None => {
+            let why = culprit(result, kind).map(|why| format!(": {why}")).unwrap_or_default();
+            format!("{kind:?}, which is not as A2A 1.0 has it{why}")
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use a2a::TaskState;
-
-    use super::*;
-
-    fn done() -> Value {
-        let task = json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } });
-        json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task } })
-    }
-
-    /// What an answer says, however it is cut into pieces.
-    fn read(bytes: &[u8]) -> Vec<AnswerItem> {
-        let pieces = |size: usize| {
-            let mut decoder = Decoder::default();
-            let mut all = Vec::new();
-            for piece in bytes.chunks(size) {
-                all.extend(decoder.push(piece));
-            }
-            all.extend(decoder.end());
-            all
-        };
-        let whole = pieces(bytes.len().max(1));
-        for size in 1..8 {
-            assert_eq!(pieces(size), whole, "in pieces of {size} bytes: {}", String::from_utf8_lossy(bytes));
-        }
-        whole
-    }
-
-    fn states(items: &[AnswerItem]) -> Vec<Option<TaskState>> {
-        let state = |item: &AnswerItem| match item {
-            AnswerItem::Event(event) => match &**event {
-                StreamResponse::Task(task) => Some(task.status.state.clone()),
-                _ => None,
-            },
-            _ => None,
-        };
-        items.iter().map(state).collect()
-    }
-
-    #[test]
-    fn what_frameworks_write_beside_events_is_passed_over() {
-        let done = done().to_string();
-        for (what, text) in [
-            ("as it should be", format!("data: {done}\n\n")),
-            ("a mark of byte order, and other line ends", format!("\u{feff}data: {done}\r\n\r\n")),
-            ("no last line", format!("data: {done}")),
-            ("keep-alive without data", format!("id: 0\ndata:\n\n:\n\ndata: {done}\n\n")),
-            ("another name", format!("event: heartbeat\ndata: {{\"at\":1}}\n\ndata: {done}\n\n")),
-            ("a mark of the end", format!("data: {done}\n\ndata: [DONE]\n\n")),
-            ("no stream", done.clone()),
-            ("no stream, after space", format!("\r\n \u{feff}{done}\n")),
-        ] {
-            assert_eq!(states(&read(text.as_bytes())), [Some(TaskState::Completed)], "{what}");
-        }
-        assert_eq!(read(b""), []);
-        assert_eq!(read(b"\n\n: nothing\n\n"), []);
-    }
-
-    #[test]
-    fn what_is_cut_or_odd_is_no_event_and_named() {
-        let done = done().to_string();
-        for cut in 1..done.len() {
-            let (stream, body) = (format!("data: {}", &done[..cut]), &done[..cut]);
-            for items in [read(stream.as_bytes()), read(body.as_bytes())] {
-                assert!(matches!(&items[..], [AnswerItem::Foreign(_)]), "{cut}: {items:?}");
-            }
-        }
-        let told = |result: Value| match &read(json!({ "result": result }).to_string().as_bytes())[..] {
-            [AnswerItem::Foreign(skipped)] => skipped.what.clone(),
-            other => panic!("{other:?}"),
-        };
-        assert!(told(json!({ "kind": "task", "id": "t" })).contains("A2A 0.3"));
-        assert_eq!(told(json!({ "task": { "id": "t", "status": {} } })), "\"task\" without \"status/state\"");
-        assert!(told(json!({ "task": { "id": "t", "status": { "state": "working" } } })).contains("not as A2A 1.0"));
-        assert!(told(json!({ "tasks": [] })).contains("neither a task"));
-        assert!(
-            matches!(&read(b"data: hello\n\n")[..], [AnswerItem::Foreign(skipped)] if skipped.what.contains("no JSON"))
-        );
-        assert!(
-            matches!(&read(b"{}")[..], [AnswerItem::Foreign(skipped)] if skipped.what.contains("neither result nor error"))
-        );
-    }
-
-    #[test]
-    fn null_is_nothing_and_a_context_may_be_left_out() {
-        let task = json!({ "id": "t", "status": { "state": "TASK_STATE_WORKING" } });
-        let text = json!({ "error": null, "result": { "task": task } }).to_string();
-        assert_eq!(states(&read(text.as_bytes())), [Some(TaskState::Working)]);
-        let wrapped = json!({ "task": task });
-        assert_eq!(super::task(task).map(|task| task.status.state), Ok(TaskState::Working));
-        assert_eq!(super::task(wrapped).map(|task| task.status.state), Ok(TaskState::Working));
-        let refused = json!({ "error": { "code": -32_001, "message": "no such task" }, "result": null });
-        assert!(matches!(&read(refused.to_string().as_bytes())[..], [AnswerItem::Refusal(AgentError::Refused { .. })]));
-    }
-
-    #[test]
-    fn an_endless_answer_is_refused() {
-        for begin in [&b"data: x"[..], b"{"] {
-            let mut decoder = Decoder::default();
-            assert_eq!(decoder.push(begin), []);
-            let outcome =
-                (0..=ANSWER_BYTES_MAX / 65_536).map(|_| decoder.push(&[b'x'; 65_536])).find(|all| !all.is_empty());
-            assert!(matches!(outcome.as_deref(), Some([AnswerItem::Endless(_)])), "{outcome:?}");
-        }
-        let long = format!("data: {}\n\ndata: {}", done(), "x".repeat(ANSWER_BYTES_MAX));
-        let all = Decoder::default().push(long.as_bytes());
-        assert!(
-            matches!(&all[..], [AnswerItem::Event(_), AnswerItem::Endless(_)]),
-            "what came before is not lost: {all:?}"
-        );
-    }
-
-    #[test]
-    fn what_keeps_a_connection_says_nothing_and_what_may_be_a_piece_is_named() {
-        for beat in ["{}", "[]", "null", "\"\"", "ping", "\"Keep-Alive\"", "{\"type\":\"heartbeat\",\"at\":1}"] {
-            assert_eq!(read(format!("data: {beat}\n\n").as_bytes()), [], "{beat}");
-        }
-        let update = |part: Value| {
-            let artifact = json!({ "artifactId": "a", "parts": [part] });
-            json!({ "result": { "artifactUpdate": { "taskId": "t", "artifact": artifact } } }).to_string()
-        };
-        let (wrong, right) = (update(json!({ "txt": "two" })), update(json!({ "text": "two" })));
-        let renamed = right.replace("artifactUpdate", "artifact_update");
-        for (what, text, hint) in [
-            ("a part of no kind", format!("data: {wrong}\n\n"), Hint::Artifact),
-            ("a text that is none", format!("data: {}\n\n", update(json!({ "text": 2 }))), Hint::Artifact),
-            ("another member", format!("data: {renamed}\n\n"), Hint::Artifact),
-            ("no result", format!("data: {}\n\n", right.replace("result", "resultat")), Hint::Artifact),
-            ("cut", format!("data: {}", &right[..right.len() - 9]), Hint::Artifact),
-            ("no JSON", "data: two\n\n".to_owned(), Hint::Anything),
-        ] {
-            assert!(
-                matches!(&read(text.as_bytes())[..], [AnswerItem::Foreign(skipped)] if skipped.hint == hint),
-                "{what}"
-            );
-        }
-        for name in ["chunk", "ping"] {
-            let items = read(format!("event: {name}\ndata: {right}\n\n").as_bytes());
-            assert!(
-                matches!(&items[..], [AnswerItem::Named(skipped)] if skipped.hint == Hint::Artifact),
-                "{name}: {items:?}"
-            );
-        }
-    }
-}
+mod tests;

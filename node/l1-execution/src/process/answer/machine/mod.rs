@@ -4,3 +4,5 @@ pub mod artifacts;
 pub mod course;
 pub mod decoder;
 mod evidence;
+pub mod repairs;
+mod words;

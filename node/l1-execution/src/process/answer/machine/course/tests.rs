@@ -369,3 +369,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_task_that_is_told_in_a_form_that_cannot_be_read_is_not_asked_for_without_end() {
+    let odd = || After::Missed(Miss::Odd("\"/task/status/state\" is \"paused\"".to_owned()));
+    let mut course = Course::new(None, None);
+    course.hear(&task("t", "WORKING"), Share::Nothing);
+    assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+    for _ in 0..ODD_ASKS_MAX {
+        assert!(matches!(course.next(odd(), NOW), Next::Ask { .. }));
+    }
+    // What can be read in between begins anew.
+    assert!(matches!(course.next(After::Told { changed: false }, NOW), Next::Ask { .. }));
+    for _ in 0..ODD_ASKS_MAX {
+        assert!(matches!(course.next(odd(), NOW), Next::Ask { .. }));
+    }
+    let next = course.next(odd(), NOW);
+    assert!(matches!(&next, Next::GiveUp(_)), "{next:?}");
+    let why = why(next);
+    assert!(why.starts_with(ENDED) && why.contains("/task/status/state") && why.contains("paused"), "{why}");
+}

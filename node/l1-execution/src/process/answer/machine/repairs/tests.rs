@@ -1,0 +1,261 @@
+use super::*;
+
+use super::OmissionKind::{Artifact as Made, Detail, Message as Said};
+
+fn omission(at: &str, kind: OmissionKind) -> Omission {
+    Omission { at: at.to_owned(), kind }
+}
+
+/// The same result, with this member of its task.
+fn task(member: &str, value: Value) -> Value {
+    let mut task = json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } });
+    task[member] = value;
+    json!({ "task": task })
+}
+
+fn status(member: &str, value: Value) -> Value {
+    let mut status = json!({ "state": "TASK_STATE_COMPLETED" });
+    status[member] = value;
+    task("status", status)
+}
+
+fn artifact(member: &str, value: Value) -> Value {
+    let mut artifact = json!({ "artifactId": "a", "parts": [{ "text": "x" }] });
+    artifact[member] = value;
+    task("artifacts", json!([artifact]))
+}
+
+fn message(member: &str, value: Value) -> Value {
+    let mut message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "x" }] });
+    message[member] = value;
+    json!({ "message": message })
+}
+
+fn update(member: &str, value: Value) -> Value {
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": "x" }] });
+    let mut update = json!({ "taskId": "t", "contextId": "c", "artifact": artifact });
+    update[member] = value;
+    json!({ "artifactUpdate": update })
+}
+
+/// What is read of an event, and what is left out of it.
+fn mended(mut event: Value) -> (Value, Vec<Omission>) {
+    let omissions = mend(&mut event);
+    let read = a2a::StreamResponse::deserialize(&event).unwrap_or_else(|error| panic!("{error}: {event}"));
+    (json!(read), omissions)
+}
+
+#[test]
+fn what_is_as_it_should_be_stays() {
+    for event in [
+        task("artifacts", json!([{ "artifactId": "a", "name": "n", "parts": [{ "data": null }, { "raw": "AAAA" }] }])),
+        task("history", json!([message("extensions", json!(["https://a.example/x"]))["message"]])),
+        status("timestamp", json!("2026-01-01T00:00:00Z")),
+        status("message", message("metadata", json!({ "a": null }))["message"].clone()),
+        message("referenceTaskIds", json!(["t"])),
+        update("append", json!(true)),
+    ] {
+        let (read, omissions) = mended(event.clone());
+        assert_eq!((read, omissions), (event, Vec::new()));
+    }
+}
+
+#[test]
+fn an_optional_member_that_is_odd_is_left_out_and_named() {
+    for (event, without, at) in [
+        (
+            status("timestamp", json!("2026-01-01T00:00:00")),
+            status("state", json!("TASK_STATE_COMPLETED")),
+            "/task/status/timestamp",
+        ),
+        (
+            status("timestamp", json!("2026-01-01 00:00")),
+            status("state", json!("TASK_STATE_COMPLETED")),
+            "/task/status/timestamp",
+        ),
+        (status("timestamp", json!(17)), status("state", json!("TASK_STATE_COMPLETED")), "/task/status/timestamp"),
+        (status("timestamp", json!("")), status("state", json!("TASK_STATE_COMPLETED")), "/task/status/timestamp"),
+        (task("metadata", json!("x")), task("id", json!("t")), "/task/metadata"),
+        (task("history", json!("x")), task("id", json!("t")), "/task/history"),
+        (artifact("metadata", json!([])), artifact("artifactId", json!("a")), "/task/artifacts/0/metadata"),
+        (artifact("name", json!(1)), artifact("artifactId", json!("a")), "/task/artifacts/0/name"),
+        (artifact("description", json!({})), artifact("artifactId", json!("a")), "/task/artifacts/0/description"),
+        (artifact("extensions", json!("x")), artifact("artifactId", json!("a")), "/task/artifacts/0/extensions"),
+        (message("extensions", json!([1])), message("messageId", json!("m")), "/message/extensions"),
+        (message("referenceTaskIds", json!({})), message("messageId", json!("m")), "/message/referenceTaskIds"),
+        (message("contextId", json!({})), message("messageId", json!("m")), "/message/contextId"),
+        (update("lastChunk", json!("perhaps")), update("taskId", json!("t")), "/artifactUpdate/lastChunk"),
+    ] {
+        let story = event.to_string();
+        assert_eq!(mended(event), (without, vec![omission(at, Detail)]), "{story}");
+    }
+    let (read, omissions) = mended(update("append", json!({})));
+    assert_eq!((read, omissions), (update("taskId", json!("t")), vec![omission("/artifactUpdate/append", Made)]));
+}
+
+#[test]
+fn what_is_null_is_not_there() {
+    let mut nulls = task("artifacts", Value::Null);
+    nulls["message"] = Value::Null;
+    nulls["statusUpdate"] = Value::Null;
+    nulls["task"]["history"] = Value::Null;
+    nulls["task"]["metadata"] = Value::Null;
+    nulls["task"]["status"]["message"] = Value::Null;
+    nulls["task"]["status"]["timestamp"] = Value::Null;
+    assert_eq!(mended(nulls), (task("id", json!("t")), Vec::new()));
+    let parts = json!([{ "text": "x", "raw": null, "url": null, "data": null, "filename": null }]);
+    assert_eq!(mended(message("parts", parts)), (message("messageId", json!("m")), Vec::new()));
+    let (_, omissions) = mended(message("parts", json!([{ "text": null, "data": null }, { "text": "x" }])));
+    assert_eq!(omissions, [omission("/message/parts/0", Said)], "it says nothing");
+}
+
+#[test]
+fn parts_and_artifacts_are_read_one_by_one() {
+    let good = json!([{ "text": "x" }]);
+    for odd in [json!({ "txt": "y" }), json!(null), json!("y"), json!({ "text": 2 }), json!({ "raw": "no base64" })] {
+        let parts = json!([odd, { "text": "x" }]);
+        let (read, omissions) = mended(message("parts", parts.clone()));
+        assert_eq!((&read["message"]["parts"], &omissions[..]), (&good, &[omission("/message/parts/0", Said)][..]));
+        let (read, omissions) = mended(artifact("parts", parts.clone()));
+        let all = &read["task"]["artifacts"][0]["parts"];
+        assert_eq!((all, &omissions[..]), (&good, &[omission("/task/artifacts/0/parts/0", Made)][..]));
+        let (read, omissions) = mended(update("artifact", json!({ "artifactId": "a", "parts": parts })));
+        let all = &read["artifactUpdate"]["artifact"]["parts"];
+        assert_eq!((all, &omissions[..]), (&good, &[omission("/artifactUpdate/artifact/parts/0", Made)][..]));
+        let artifacts = json!([{ "artifactId": "b", "parts": [odd] }, { "artifactId": "a", "parts": good }]);
+        let kept = task("artifacts", json!([{ "artifactId": "a", "parts": good }]));
+        assert_eq!(mended(task("artifacts", artifacts)), (kept, vec![omission("/task/artifacts/0", Made)]), "{odd}");
+    }
+    for one in [json!({ "text": "x" }), json!([{ "text": "x", "media_type": 1 }])] {
+        assert_eq!(mended(message("parts", one)).0, message("messageId", json!("m")));
+    }
+    let good = json!({ "artifactId": "a", "parts": [{ "text": "x" }] });
+    for (artifacts, read, left) in [
+        (json!([null, good]), json!([good]), vec![omission("/task/artifacts/0", Detail)]),
+        (json!([7, good]), json!([good]), vec![omission("/task/artifacts/0", Made)]),
+        (good.clone(), json!([good]), Vec::new()),
+        (json!([{ "artifactId": "b" }]), json!([{ "artifactId": "b", "parts": [] }]), Vec::new()),
+        (json!([{ "artifactId": "b", "parts": null }]), json!([{ "artifactId": "b", "parts": [] }]), Vec::new()),
+    ] {
+        assert_eq!(mended(task("artifacts", artifacts)), (task("artifacts", read), left));
+    }
+    let (read, omissions) = mended(task("artifacts", json!("x")));
+    assert_eq!((read, omissions), (task("id", json!("t")), vec![omission("/task/artifacts", Made)]));
+}
+
+#[test]
+fn a_status_message_and_a_history_that_cannot_be_read_are_left_out() {
+    let bare = || task("id", json!("t"));
+    for odd in [json!("done"), json!({ "role": "ROLE_AGENT" }), json!({ "role": "tool", "parts": [{ "text": "x" }] })] {
+        let left = vec![omission("/task/status/message", Said)];
+        assert_eq!(mended(status("message", odd.clone())), (bare(), left), "{odd}");
+        let good = message("messageId", json!("m"))["message"].clone();
+        let left = vec![omission("/task/history/0", Detail)];
+        assert_eq!(mended(task("history", json!([odd, good]))), (task("history", json!([good])), left));
+    }
+    let (read, _) = mended(task("history", json!([{ "parts": [{ "text": "x" }] }])));
+    assert_eq!(read["task"]["history"][0]["role"], "ROLE_UNSPECIFIED", "nobody knows whose it is");
+}
+
+#[test]
+fn a_word_beside_a_task_hides_it_not() {
+    let mut both = task("id", json!("t"));
+    both["message"] = json!("done");
+    assert_eq!(mended(both), (task("id", json!("t")), vec![omission("/message", Said)]));
+}
+
+#[test]
+fn ids_are_made_from_what_is_there_and_stay_the_same() {
+    let ids = |artifacts: Value| {
+        let read = mended(task("artifacts", artifacts)).0;
+        let all = read["task"]["artifacts"].as_array().cloned().expect("a list");
+        all.iter().map(|one| one["artifactId"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let part = json!([{ "text": "x" }]);
+    let artifacts = json!([
+        { "parts": part }, { "artifactId": 7, "parts": part }, { "id": "i", "parts": part },
+        { "name": "n", "parts": part }, { "name": "n", "parts": part }, { "artifactId": null, "parts": part },
+    ]);
+    assert_eq!(ids(artifacts), ["artifact-0", "7", "i", "n", "artifact-4", "artifact-5"]);
+    // A piece of one without an id could be of any.
+    let mut piece = update("artifact", json!({ "id": "i", "parts": part }));
+    mend(&mut piece);
+    assert!(a2a::StreamResponse::deserialize(&piece).is_err(), "{piece}");
+    let id = |text: &str| {
+        let said = json!({ "message": { "parts": [{ "text": text }] } });
+        mended(said).0["message"]["messageId"].clone()
+    };
+    assert!(id("x").as_str().is_some_and(|id| id.starts_with("message-")));
+    assert!(id("x") == id("x") && id("x") != id("y"));
+    assert_eq!(mended(message("messageId", json!(5))).0, message("messageId", json!("5")));
+    let (read, _) = mended(json!({ "task": { "id": 5, "contextId": 6, "status": { "state": "completed" } } }));
+    assert_eq!((&read["task"]["id"], &read["task"]["contextId"]), (&json!("5"), &json!("6")));
+}
+
+#[test]
+fn words_and_names_are_read_as_others_write_them() {
+    for (word, role) in [
+        (json!("agent"), "ROLE_AGENT"),
+        (json!("assistant"), "ROLE_AGENT"),
+        (json!("USER"), "ROLE_USER"),
+        (Value::Null, "ROLE_AGENT"),
+    ] {
+        assert_eq!(mended(message("role", word)).0, message("role", json!(role)));
+    }
+    assert_eq!(mended(status("state", json!("input-required"))).0, status("state", json!("TASK_STATE_INPUT_REQUIRED")));
+    for (word, flag) in [(json!("true"), true), (json!("False"), false), (json!(1), true), (json!(0), false)] {
+        assert_eq!(mended(update("append", word)), (update("append", json!(flag)), Vec::new()));
+    }
+    let snake = json!({ "artifactUpdate": {
+        "task_id": "t", "context_id": "c", "append": true, "last_chunk": true,
+        "artifact": { "artifact_id": "a", "parts": [{ "text": "x", "media_type": "text/plain" }] },
+    } });
+    let camel = json!({ "artifactUpdate": {
+        "taskId": "t", "contextId": "c", "append": true, "lastChunk": true,
+        "artifact": { "artifactId": "a", "parts": [{ "text": "x", "mediaType": "text/plain" }] },
+    } });
+    assert_eq!(mended(snake), (camel, Vec::new()));
+    let said = json!({ "message_id": "m", "role": "agent", "parts": [{ "text": "x" }] });
+    let status = json!({ "state": "working", "message": said });
+    let (read, _) = mended(json!({ "statusUpdate": { "task_id": "t", "context_id": "c", "status": status } }));
+    assert_eq!(read["statusUpdate"]["status"]["message"], message("messageId", json!("m"))["message"]);
+}
+
+#[test]
+fn what_stays_unreadable_is_named_by_its_place() {
+    for (mut event, kind, told) in [
+        (status("state", json!("paused\u{1b}[31m")), "task", "\"/task/status/state\" is \"paused[31m\""),
+        (status("state", json!(3)), "task", "\"/task/status/state\" is no text"),
+        (task("id", json!({})), "task", "\"/task/id\" is no text"),
+        (message("role", json!("tool")), "message", "\"/message/role\" is \"tool\""),
+        (message("parts", json!("x")), "message", "\"/message/parts\" is no list"),
+        (json!({ "message": "x" }), "message", "\"/message\" is no object"),
+        (
+            message("parts", json!([{ "txt": "x" }])),
+            "message",
+            "\"/message/parts/0\" is no part of a kind that A2A 1.0 has",
+        ),
+        (
+            update("artifact", json!({ "parts": [{ "txt": "x" }] })),
+            "artifactUpdate",
+            "\"/artifactUpdate/artifact/parts/0\" is no part of a kind that A2A 1.0 has",
+        ),
+    ] {
+        mend(&mut event);
+        assert!(a2a::StreamResponse::deserialize(&event).is_err(), "{event}");
+        assert_eq!(culprit(&event, kind).as_deref(), Some(told));
+    }
+    let long = status("state", json!("x".repeat(1_000)));
+    assert!(culprit(&long, "task").is_some_and(|told| told.len() < 100), "it is bounded");
+}
+
+#[test]
+fn what_is_named_is_bounded_and_a_lost_piece_is_always_among_it() {
+    let mut parts = vec![json!(1); 10_000];
+    parts.push(json!({ "text": "x" }));
+    assert_eq!(mended(message("parts", json!(parts))).1.len(), OMISSIONS_MAX);
+    let named: Vec<Value> = (0..100).map(|n| json!({ "artifactId": n.to_string(), "parts": [], "name": 1 })).collect();
+    let artifacts: Vec<Value> = named.into_iter().chain([json!(7)]).collect();
+    let (_, omissions) = mended(task("artifacts", json!(artifacts)));
+    assert!(omissions.contains(&omission("/task/artifacts/100", Made)), "{omissions:?}");
+}
