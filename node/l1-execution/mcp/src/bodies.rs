@@ -3,19 +3,17 @@
 //! answers another request, or is no message, is passed over.
 
 use rmcp::model::{
-    CustomResult, ErrorCode, ErrorData, JsonRpcMessage, ListToolsResult, RequestId, ServerJsonRpcMessage, ServerResult,
+    CustomResult, ErrorData, JsonRpcMessage, ListToolsResult, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde_json::{Value, json};
 
-use crate::machine::greeting::{self, DISCOVER};
-use crate::machine::line::{self, INTERNAL_ERROR, Line};
+use crate::machine::greeting::{self, DISCOVER, UNREADABLE};
+use crate::machine::line::{self, Line};
 use crate::machine::{answer, listing};
 
 const LIST: &str = "tools/list";
 /// What is answered with the result of a tool.
 const CALLS: [&str; 2] = ["tools/call", "tasks/result"];
-/// What is said of an answer that is none.
-pub const UNREADABLE: &str = "its answer cannot be read as one of MCP to what it was asked";
 const ANOTHERS: &str = "its answer is to another request";
 
 /// A request that was asked.
@@ -98,13 +96,13 @@ impl OpenRequest {
 
     /// Instead of an answer that is none; why.
     pub fn unreadable(&self, why: &str) -> ServerJsonRpcMessage {
-        let code = i32::try_from(self.code()).map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
+        let code = greeting::code_of_unreadable(&self.method);
         JsonRpcMessage::error(ErrorData::new(code, why.to_owned(), None), Some(self.id.clone()))
     }
 
     /// The same, as it stands in a message.
     pub fn error(&self, why: &str) -> Value {
-        line::error(&json!(self.id), self.code(), why)
+        line::error(&json!(self.id), i64::from(greeting::code_of_unreadable(&self.method).0), why)
     }
 
     /// Whether its answer is read here.
@@ -120,11 +118,6 @@ impl OpenRequest {
     /// Whether it is the first of a connection.
     pub fn is_first(&self) -> bool {
         greeting::is_asked_by(&self.method)
-    }
-
-    /// By the code of the probe the library learns that the server speaks an earlier version.
-    fn code(&self) -> i64 {
-        if self.is_probe() { i64::from(ErrorCode::METHOD_NOT_FOUND.0) } else { INTERNAL_ERROR }
     }
 
     fn said(&self, mut message: Value) -> Meaning {
@@ -178,7 +171,7 @@ pub fn unasked(data: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rmcp::model::ServerRequest;
+    use rmcp::model::{ErrorCode, ServerRequest};
 
     use super::*;
     use crate::machine::question::{AS_WRITTEN, ELICITATION};

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
-use crate::machine::greeting::{self, DISCOVER, INITIALIZE};
+use crate::machine::greeting::{self, DISCOVER, INITIALIZE, UNREADABLE};
 use crate::machine::line::{self, INTERNAL_ERROR, Line};
 use crate::machine::skim::Skim;
 
@@ -145,9 +145,8 @@ impl<R: AsyncRead, W> Lines<R, W> {
             Some((result, greeting.left_out))
         });
         let Some((result, left_out)) = read else {
-            let code = if method == DISCOVER { ErrorCode::METHOD_NOT_FOUND } else { ErrorCode::INTERNAL_ERROR };
-            let why = "its answer cannot be read as one of MCP to what it was asked";
-            return JsonRpcMessage::error(ErrorData::new(code, why, None), Some(id));
+            let code = greeting::code_of_unreadable(method);
+            return JsonRpcMessage::error(ErrorData::new(code, UNREADABLE, None), Some(id));
         };
         if !left_out.is_empty() {
             let (program, left_out) = (&self.program, left_out.join(", "));

@@ -12,8 +12,9 @@ use rmcp::transport::streamable_http_client::{
 };
 use serde_json::Value;
 
-use crate::bodies::{Meaning, OpenRequest, UNREADABLE, unasked};
+use crate::bodies::{Meaning, OpenRequest, unasked};
 use crate::lines::{MESSAGE_BYTES_MAX, TOO_LONG};
+use crate::machine::greeting::UNREADABLE;
 use crate::posting::{self, Event, Failed, Headers, Post, Reply, is_json};
 
 /// Characters of what a server says beside its status.

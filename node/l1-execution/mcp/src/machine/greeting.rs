@@ -1,9 +1,11 @@
 //! What a server answers the first question with, read member by member: what is odd is left out and named, and what its client
 //! needs is filled in, so that no server is refused for what only describes it.
 
-use rmcp::model::{Icon, ProtocolVersion};
+use rmcp::model::{ErrorCode, Icon, ProtocolVersion};
 use serde_json::{Map, Value, json};
 
+/// What is said of an answer that is none.
+pub const UNREADABLE: &str = "its answer cannot be read as one of MCP to what it was asked";
 /// The first question to a server of an earlier version.
 pub const INITIALIZE: &str = "initialize";
 /// The first question to a server of the newest version.
@@ -32,6 +34,12 @@ pub struct Greeting {
 /// Whether a method asks the first question.
 pub fn is_asked_by(method: &str) -> bool {
     matches!(method, INITIALIZE | DISCOVER)
+}
+
+/// The code of the error that stands for an answer that is none. By that of the probe the library learns that the server may
+/// speak an earlier version.
+pub fn code_of_unreadable(method: &str) -> ErrorCode {
+    if method == DISCOVER { ErrorCode::METHOD_NOT_FOUND } else { ErrorCode::INTERNAL_ERROR }
 }
 
 /// Reads the answer to the first question; none if that is none.
