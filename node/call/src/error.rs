@@ -64,6 +64,9 @@ pub enum Refusal {
     DeadlineExceeded,
     /// Too much at once.
     Overloaded,
+    /// The turn was left with its node, which is being stopped, and goes on when that is up again. Others are told that it is too
+    /// much at once: only in this process it is known to be this.
+    TurnLeft,
     /// The node's disk has no room.
     DiskFull,
     /// The node's store takes no writes at present.
@@ -149,6 +152,7 @@ impl Refusal {
             | Refusal::AgentUnreachable
             | Refusal::DeadlineExceeded
             | Refusal::Overloaded
+            | Refusal::TurnLeft
             | Refusal::DiskFull
             | Refusal::StoreStopped
             | Refusal::AlreadyDone { .. }
@@ -170,7 +174,7 @@ impl Refusal {
             Refusal::AgentNotHere => "AGENT_NOT_HERE",
             Refusal::AgentUnreachable => "AGENT_UNREACHABLE",
             Refusal::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Refusal::Overloaded => "OVERLOADED",
+            Refusal::Overloaded | Refusal::TurnLeft => "OVERLOADED",
             Refusal::DiskFull => "DISK_FULL",
             Refusal::StoreStopped => "STORE_STOPPED",
             Refusal::Redirected { .. } => REDIRECTED,
@@ -190,7 +194,7 @@ impl Refusal {
             Refusal::CallerNotAllowed | Refusal::ConsentRequired { .. } | Refusal::AgentRevoked => Kind::Refused,
             Refusal::TaskNotCancelable | Refusal::MessageIdReused | Refusal::AlreadyDone { .. } => Kind::Conflict,
             // Whoever has too much to do, is being stopped, or lacks a majority may answer in a moment.
-            Refusal::Overloaded => Kind::Busy,
+            Refusal::Overloaded | Refusal::TurnLeft => Kind::Busy,
             Refusal::AgentUnreachable | Refusal::DeadlineExceeded | Refusal::OfNewerNode(_) => Kind::Unreachable,
             _ => Kind::Failed,
         }
@@ -222,6 +226,7 @@ impl Refusal {
             | Refusal::AgentUnreachable
             | Refusal::DeadlineExceeded
             | Refusal::Overloaded
+            | Refusal::TurnLeft
             | Refusal::DiskFull
             | Refusal::StoreStopped
             | Refusal::Redirected { .. }
@@ -621,7 +626,7 @@ mod tests {
             (Kind::Refused, vec![Refusal::CallerNotAllowed, Refusal::AgentRevoked]),
             (Kind::Refused, vec![Refusal::ConsentRequired { to: "a word to the bank".to_owned() }]),
             (Kind::Unreachable, vec![Refusal::AgentUnreachable, Refusal::DeadlineExceeded]),
-            (Kind::Busy, vec![Refusal::Overloaded]),
+            (Kind::Busy, vec![Refusal::Overloaded, Refusal::TurnLeft]),
             (Kind::Unreachable, vec![Refusal::OfNewerNode("NEW".to_owned())]),
             (Kind::Conflict, vec![Refusal::TaskNotCancelable, Refusal::MessageIdReused]),
             (Kind::Failed, vec![Refusal::PushNotSupported, Refusal::Unsupported]),
@@ -726,6 +731,14 @@ mod tests {
         ] {
             assert_eq!(read(metadata.clone()), Refusal::OfNewerNode(TASK_MOVED.to_owned()), "{metadata:.200}");
         }
+    }
+
+    #[test]
+    fn that_a_turn_was_left_is_known_in_its_process_and_others_are_told_of_too_much_at_once() {
+        let left = OperationError::new(Refusal::TurnLeft, "its node is being stopped");
+        let told = OperationError::from_peer(left.to_json().to_string().as_bytes());
+        assert_eq!(told, OperationError::busy(left.message));
+        assert_eq!(left.refusal.rpc_code(), told.refusal.rpc_code());
     }
 
     /// A client that sees one may try again, as after any that says so.

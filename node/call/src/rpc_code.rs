@@ -86,9 +86,11 @@ impl Refusal {
             }
             Refusal::AgentUnreachable | Refusal::StoreStopped => RpcCode::Unavailable,
             Refusal::DeadlineExceeded => RpcCode::DeadlineExceeded,
-            Refusal::Overloaded | Refusal::DiskFull | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
-                RpcCode::ResourceExhausted
-            }
+            Refusal::Overloaded
+            | Refusal::TurnLeft
+            | Refusal::DiskFull
+            | Refusal::Redirected { .. }
+            | Refusal::TaskMoved { .. } => RpcCode::ResourceExhausted,
             Refusal::Internal | Refusal::InvalidAgentResponse | Refusal::OfAgent(_) | Refusal::OfNewerNode(_) => {
                 RpcCode::Internal
             }

@@ -1,10 +1,12 @@
 //! The incoming path of a call: L2 has verified it; what is decided on it follows, then the agent's turn.
 
-use althing_call::{CallMetadata, Operation, OperationError, OperationRequest, Params, Reply, Trace, chain, traced};
+use althing_call::{
+    CallMetadata, Operation, OperationError, OperationRequest, Params, Refusal, Reply, Trace, chain, traced,
+};
 use althing_communication::{Answer, Caller, Inbound, Priority, Request};
 use althing_execution::TurnRights;
 use althing_protocol::Label;
-use althing_session::{is_handoff, is_left_turn};
+use althing_session::is_handoff;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tracing::{Instrument as _, Span};
@@ -100,7 +102,7 @@ fn is_labelled(params: &Params) -> bool {
 /// Why events end, as another node is told it: of a turn that goes on when this node is up again, as where this node is lost, so that
 /// the other one attaches to the task then.
 fn broken_off(error: OperationError) -> OperationError {
-    if is_left_turn(&error) { OperationError::agent_unreachable(error.message) } else { error }
+    if error.refusal == Refusal::TurnLeft { OperationError::agent_unreachable(error.message) } else { error }
 }
 
 fn body(error: &OperationError) -> Vec<u8> {
@@ -109,16 +111,13 @@ fn body(error: &OperationError) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use althing_call::Refusal;
-    use althing_session::left_turn;
-
     use super::*;
 
     #[test]
     fn another_node_attaches_again_to_a_task_that_goes_on_when_this_node_is_back_and_to_no_other() {
-        let told = broken_off(left_turn());
-        assert_eq!((told.refusal, told.message), (Refusal::AgentUnreachable, left_turn().message));
-        let busy = OperationError::busy("its models are busy");
-        assert_eq!(broken_off(busy.clone()), busy);
+        let busy = OperationError::busy("its node is being stopped");
+        let left = OperationError { refusal: Refusal::TurnLeft, ..busy.clone() };
+        assert_eq!(broken_off(left), OperationError::agent_unreachable(busy.message.clone()));
+        assert_eq!(broken_off(busy.clone()), busy, "words say nothing");
     }
 }

@@ -40,5 +40,5 @@ pub use tasks::{
     HandoverError, HostedAgent, REHEARSAL_MAX, Recheck, Rehearsal, RehearsalError, Resolution, ResolutionError,
     RestartRefusal, Script, SessionState, SessionSummary, Sessions, Standing, StepsError, TASK_SUMMARIES, TASKS,
     TaskRefusal, TaskRuns, TaskService, TaskStoreError, TaskTape, TaskVerdict, Tenure, Tenures, TurnCopy, TurnCourse,
-    TurnEnd, TurnOutcome, TurnSteps, TurnTimes, VerdictError, freeze, is_handoff, is_left_turn, left_turn, thaw,
+    TurnEnd, TurnOutcome, TurnSteps, TurnTimes, VerdictError, freeze, is_handoff, thaw,
 };

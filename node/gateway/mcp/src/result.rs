@@ -24,6 +24,7 @@ pub(crate) fn refused(error: &OperationError) -> CallToolResult {
         Refusal::Unsupported => Some("a task that has ended takes no more messages; leave task_id out for a new one"),
         Refusal::AgentUnreachable
         | Refusal::Overloaded
+        | Refusal::TurnLeft
         | Refusal::StoreStopped
         | Refusal::Redirected { .. }
         | Refusal::TaskMoved { .. }
@@ -35,4 +36,16 @@ pub(crate) fn refused(error: &OperationError) -> CallToolResult {
         None => error.message.clone(),
     };
     failure(error.reason(), &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waited_for_a_turn_that_was_left_may_try_again() {
+        let left = OperationError { refusal: Refusal::TurnLeft, ..OperationError::busy("its node is being stopped") };
+        let told = serde_json::to_value(refused(&left)).expect("a result is JSON");
+        assert_eq!(told["content"][0]["text"], "OVERLOADED: its node is being stopped. try again later");
+    }
 }

@@ -68,7 +68,7 @@ mod tests {
             (409, vec![Refusal::TaskNotCancelable, Refusal::Unsupported, Refusal::MessageIdReused]),
             (409, vec![Refusal::AlreadyDone { answer: None }]),
             (415, vec![Refusal::ContentType]),
-            (429, vec![Refusal::Overloaded, Refusal::TaskMoved { proof: "hA".to_owned() }]),
+            (429, vec![Refusal::Overloaded, Refusal::TurnLeft, Refusal::TaskMoved { proof: "hA".to_owned() }]),
             (500, vec![Refusal::PushNotSupported, Refusal::Internal, Refusal::OfAgent(-32_007)]),
             (500, vec![Refusal::OfAgent(-32_050), Refusal::OfNewerNode("NEW".to_owned())]),
             (502, vec![Refusal::InvalidAgentResponse]),

@@ -41,15 +41,8 @@ impl TaskEvents {
 
 /// What callers are told whose turns go on when the node is up again.
 #[must_use]
-pub fn left_turn() -> OperationError {
-    OperationError::busy(GOES_ON)
-}
-
-/// Whether an error says that a turn ended with its node and goes on when that is up again: other nodes then attach to the task
-/// again, as where the node was lost.
-#[must_use]
-pub fn is_left_turn(error: &OperationError) -> bool {
-    error.refusal == Refusal::Overloaded && error.message == GOES_ON
+pub(crate) fn left_turn() -> OperationError {
+    OperationError { refusal: Refusal::TurnLeft, ..OperationError::busy(GOES_ON) }
 }
 
 #[cfg(test)]
@@ -58,9 +51,9 @@ mod tests {
 
     #[test]
     fn a_turn_that_goes_on_is_told_apart_from_one_that_found_no_room() {
-        assert!(is_left_turn(&left_turn()));
-        assert!(!is_left_turn(&OperationError::busy("its models are busy")));
-        assert!(!is_left_turn(&OperationError::deadline(GOES_ON)));
+        let (left, busy) = (left_turn(), OperationError::busy(GOES_ON));
+        assert_ne!(left.refusal, busy.refusal, "though the words are the same");
+        assert_eq!((left.reason(), left.to_string()), (busy.reason(), busy.to_string()), "clients are told the same");
     }
 
     #[tokio::test]

@@ -54,7 +54,6 @@ mod waits;
 
 pub use answers::ANSWERS;
 pub use course::TurnCourse;
-pub use events::{is_left_turn, left_turn};
 pub use figures::{AgentFigures, DURATION_BOUNDS_S};
 pub use handoffs::{
     DraftWords, HANDOFF_EXTENSION, HANDOFFS_IN, HANDOFFS_OUT, HandoffCall, HandoffError, HandoffGiver, HandoffProgress,

@@ -11,8 +11,9 @@ use serde_json::Value;
 const NOTES: [&str; 2] = ["usage", "tools"];
 /// The model in a note, as the endpoint or else the owner names it.
 const MODEL: &str = "model";
-/// Bytes of a name or a hash in a note, and what stands in one beside letters and digits.
-const NAME_BYTES_MAX: usize = 128;
+/// Bytes of a name or a hash in a note: the longest is that of a tool, 32 of its server, a slash and 128 of its own.
+const NAME_BYTES_MAX: usize = 32 + 1 + 128;
+/// What stands in one beside letters and digits.
 const NAME_MARKS: &str = "._:/@+-";
 
 /// What a turn answers.
@@ -202,7 +203,9 @@ impl Reader {
     }
 }
 
-/// Whether it says names, hashes and numbers alone: what could be read as a text is judged as a part of the answer.
+/// Whether it says names, hashes and numbers alone: what could be read as a text is judged as a part of the answer. Runtimes note
+/// nothing else by themselves; but in a turn that goes on from its journal, or that is run from a tape, they note what its rows say
+/// (why a model stopped; in a checkpoint, which tools were called), and earlier builds wrote any text there.
 fn is_bare(note: &Value) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || NAME_MARKS.contains(letter);
     let is_name = |text: &str| text.len() <= NAME_BYTES_MAX && text.chars().all(is_plain);
@@ -287,6 +290,8 @@ pub(super) mod tests {
             json!({ "tool": "shop/order", "definition": "ab12", "result": null, "outcome": "done", "tookUs": 7 });
         let usage = json!({ "model": "My model", "finish": "stop", "inputTokens": 3, "estimated": false });
         assert_eq!(pieces(json!({ "usage": usage, "tools": [called] })), 0);
+        let longest = format!("{}/{}", "s".repeat(32), "x".repeat(128));
+        assert_eq!(pieces(json!({ "tools": [{ "tool": longest, "outcome": "done" }] })), 0, "there is such a tool");
         for note in [
             json!({ "tools": [{ "tool": "the real total is 7" }] }),
             json!({ "tools": [{ "tool": "shop/order", "more": { "text": "siebenundzwanzig€" } }] }),

@@ -230,7 +230,7 @@ fn fault(refusal: &Refusal, why: &str) -> (&'static str, &'static str, Option<Re
         Refusal::VersionNotSupported | Refusal::MethodNotFound | Refusal::OfNewerNode(_) => {
             ("L2", "the two nodes speak different versions: upgrade the older one", None)
         }
-        Refusal::Overloaded | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
+        Refusal::Overloaded | Refusal::TurnLeft | Refusal::Redirected { .. } | Refusal::TaskMoved { .. } => {
             ("L1", "its node has too much to do: try again later, or host it on more nodes", None)
         }
         Refusal::DiskFull => ("L1", "the disk of its node is full: its operator has to free space there", None),

@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use a2a::{Artifact, Part};
-use althing_call::{Operation, OperationError, OperationRequest, Params, Principal, Reply};
+use althing_call::{Operation, OperationError, OperationRequest, Params, Principal, Refusal, Reply};
 use althing_communication::{CallerRule, Entropy, Priority, WallClock};
 use althing_execution::agent::Made;
 use althing_execution::journal::{Effect, NextStep, Step, StepOutcome};
@@ -39,7 +39,6 @@ use crate::machine::session::DOUBT_MS_MAX;
 use crate::push::{PUSH_CONFIGS, PUSH_OUTBOX};
 use crate::tasks::absence::FIRST_LOOK;
 use crate::tasks::answers::ANSWERS;
-use crate::tasks::events::is_left_turn;
 use crate::tasks::service::TaskService;
 use crate::tasks::sessions::{Resolution, ResolutionError, SessionState, Sessions};
 use crate::tasks::store::{TASK_SUMMARIES, TASKS};
@@ -590,9 +589,9 @@ async fn whoever_follows_a_task_is_told_that_its_node_is_being_stopped_and_the_t
     assert_eq!(json(told[0].as_ref().expect("the task"))["task"]["id"], json!(id));
     let refused: Vec<&OperationError> = told.iter().filter_map(|event| event.as_ref().err()).collect();
     assert!(refused.len() == 1 && told.last().is_some_and(Result::is_err), "{refused:?}");
-    assert!(is_left_turn(refused[0]), "{refused:?}");
+    assert_eq!(refused[0].refusal, Refusal::TurnLeft, "{refused:?}");
     let again = follow().await.err().expect("nothing more is told of it here");
-    assert!(is_left_turn(&again), "{again}");
+    assert_eq!(again.refusal, Refusal::TurnLeft, "{again}");
 }
 
 #[tokio::test(start_paused = true)]
