@@ -46,6 +46,21 @@ impl Paths {
         })
     }
 
+    /// The files of a node of a test, all in this folder.
+    #[cfg(test)]
+    pub fn within(folder: &std::path::Path) -> Paths {
+        let path = || folder.to_owned();
+        Paths {
+            name: "default".to_owned(),
+            data: path(),
+            data_named: true,
+            nodes: path(),
+            owner: path(),
+            config: folder.join("althing.toml"),
+            config_named: false,
+        }
+    }
+
     /// The node's control socket.
     pub fn socket(&self) -> PathBuf {
         althing_client::socket(&self.data)

@@ -120,7 +120,7 @@ impl VersionChoice<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use a2a::{Message, Part, Role};
     use althing_call::{CallMetadata, Consent, Refusal, Reply};
@@ -132,7 +132,8 @@ mod tests {
         ANSWERS, HANDOFFS_IN, HANDOFFS_OUT, PUSH_CONFIGS, PUSH_OUTBOX, SESSION_HEADS, SESSION_ROWS, Signer,
         TASK_SUMMARIES, TASKS,
     };
-    use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+    use althing_store::{Family, MemoryStore, Store};
+    use althing_testing_store::{FaultStore, WriteEnd};
     use futures::future::BoxFuture;
     use serde_json::{Value, json};
 
@@ -217,32 +218,6 @@ mod tests {
         sent["task"]["id"].as_str().expect("a task").to_owned()
     }
 
-    /// A disk that takes so many writes; the one after them does not end.
-    struct SlowDisk {
-        inner: MemoryStore,
-        left: AtomicUsize,
-    }
-
-    impl Store for SlowDisk {
-        fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-            self.inner.read(family, key)
-        }
-
-        fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-            self.inner.scan(family, range)
-        }
-
-        fn snapshot(&self) -> Box<dyn Snapshot> {
-            self.inner.snapshot()
-        }
-
-        fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-            let left = self.left.load(Ordering::Relaxed);
-            self.left.store(left.saturating_sub(1), Ordering::Relaxed);
-            if left == 0 { Box::pin(std::future::pending()) } else { self.inner.write(batch, durability) }
-        }
-    }
-
     /// The version that answers a message which was sent before.
     async fn chosen_again(tasks: &TaskService, is_told_again: bool, message: &Message) -> Option<String> {
         let (agents, scope) = (AgentVersions::default(), Scope::of(CallerId::Publisher(owner())));
@@ -267,10 +242,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_comes_again_while_it_is_worked_on_has_the_version_that_works_on_it() {
-        let disk = Arc::new(SlowDisk { inner: MemoryStore::new(&FAMILIES), left: AtomicUsize::new(usize::MAX) });
-        let (tasks, message) = (tasks_on(disk.clone()).await, said(None));
+        let disk = FaultStore::over(MemoryStore::new(&FAMILIES));
+        let (tasks, message) = (tasks_on(Arc::new(disk.clone())).await, said(None));
         // The task is written, and what its turn left of it is not.
-        disk.left.store(1, Ordering::Relaxed);
+        let mut writes = 0;
+        disk.decide(move |_, _| {
+            writes += 1;
+            if writes == 1 { WriteEnd::Done } else { WriteEnd::Never { is_applied: false } }
+        });
         let request = serde_json::from_value(json!({ "message": message })).expect("a request");
         let (service, scope) = (tasks.clone(), Scope::of(CallerId::Publisher(owner())));
         let sending = tokio::spawn(async move {

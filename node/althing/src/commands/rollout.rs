@@ -251,16 +251,7 @@ mod tests {
     #[tokio::test]
     async fn steps_that_cannot_be_followed_are_refused_before_anything_is_asked() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let path = || folder.path().to_owned();
-        let at = Paths {
-            name: "default".to_owned(),
-            data: path(),
-            data_named: true,
-            nodes: path(),
-            owner: path(),
-            config: path().join("althing.toml"),
-            config_named: false,
-        };
+        let at = Paths::within(folder.path());
         let refused = async |steps: &str, more: &[&str]| {
             let words = [&["shop", "--to", "no such file", "--steps", steps][..], more].concat();
             let begin = read(&words).expect("it is read");

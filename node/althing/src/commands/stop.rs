@@ -70,16 +70,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_is_asked_for_what_no_node_is_there_to_do() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let path = || folder.path().to_owned();
-        let at = Paths {
-            name: "default".to_owned(),
-            data: path(),
-            data_named: true,
-            nodes: path(),
-            owner: path(),
-            config: path().join("althing.toml"),
-            config_named: false,
-        };
+        let at = Paths::within(folder.path());
         let stop = Stop { agent: Some("clerk".to_owned()), all: false, revoke: false, yes: false };
         let refused = run(&at, &stop, &Out { json: true }).await.expect_err("there is no node");
         assert_eq!(refused.code, code::NO_NODE, "{}", refused.message);

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use althing_execution::tools::contract_gates;
 use althing_execution::{Builtins, Host};
 use althing_protocol::SecretKey;
 use althing_simnet::{LinkConfig, SimNet};
-use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, WriteError};
+use althing_store::{Batch, Family, MemoryStore};
 use althing_td::{ContainmentClaim, ContainmentLevel};
-use futures::future::BoxFuture;
+use althing_testing_store::{FaultStore, WriteEnd};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -288,60 +288,43 @@ async fn what_was_agreed_to_for_an_agent_that_did_not_start_is_taken_back() {
     node.shut_down().await;
 }
 
-/// A store that is full for what is agreed to, and keeps which families each batch that it took changes.
-struct Ledger {
-    inner: MemoryStore,
-    is_full: AtomicBool,
-    batches: Mutex<Vec<BTreeSet<Family>>>,
-}
-
-impl Store for Ledger {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        let families: BTreeSet<Family> = batch.changes().map(|(family, ..)| family).collect();
-        if self.is_full.load(Ordering::SeqCst) && families.contains(&AGREED) {
-            let full = WriteError::Full { path: PathBuf::from("/full"), free_bytes: 0, reserve_bytes: 1 };
-            return Box::pin(std::future::ready(Err(full)));
-        }
-        self.batches.lock().expect("nobody panics with it").push(families);
-        self.inner.write(batch, durability)
-    }
+/// The families that a batch changes.
+fn families(batch: &Batch) -> BTreeSet<Family> {
+    batch.changes().map(|(family, ..)| family).collect()
 }
 
 /// A node that ended between the two would have an agent of which nobody knows what was agreed to.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_written_with_what_was_agreed_to_or_not_at_all() {
     let folder = TempDir::new().expect("a folder");
-    let inner = MemoryStore::new(&FAMILIES);
-    let store = Arc::new(Ledger { inner, is_full: AtomicBool::new(false), batches: Mutex::default() });
-    let (node, _owner) = started_on(folder.path(), store.clone()).await;
+    let (store, batches) = (FaultStore::over(MemoryStore::new(&FAMILIES)), Arc::<Mutex<Vec<_>>>::default());
+    store.decide({
+        let batches = batches.clone();
+        move |batch, _| {
+            batches.lock().expect("nobody panics with it").push(families(batch));
+            WriteEnd::Done
+        }
+    });
+    let (node, _owner) = started_on(folder.path(), Arc::new(store.clone())).await;
     let sources = [folder.path().join("guide.yaml")];
     let add = async || {
         let (file, how) = (program("guide", false), (Stay::UntilRemoved, None));
         node.agents.add_read(file, (folder.path(), sources.as_slice()), None, how).await
     };
     add().await.expect("it is added");
-    let taken = std::mem::take(&mut *store.batches.lock().expect("nobody panics with it"));
+    let taken = std::mem::take(&mut *batches.lock().expect("nobody panics with it"));
     let first = taken.iter().find(|batch| batch.contains(&publish::AGENTS));
     assert_eq!(first, Some(&BTreeSet::from([publish::AGENTS, AGREED])));
     node.agents.remove("guide").await.expect("it is removed");
 
-    store.is_full.store(true, Ordering::SeqCst);
+    store.decide(|batch, _| match families(batch).contains(&AGREED) {
+        true => WriteEnd::Full { is_applied: false },
+        false => WriteEnd::Done,
+    });
     let refused = add().await.expect_err("there is no room").to_string();
     assert!(refused.contains("/full"), "{refused}");
     assert!(known(&node, "guide").is_none() && node.agents.status("guide").is_none(), "it neither stays nor runs");
-    store.is_full.store(false, Ordering::SeqCst);
+    store.set_full(false);
     add().await.expect("there is room again");
     node.shut_down().await;
 }

@@ -1,46 +1,17 @@
 //! What is known of a namespace in memory is what is on disk: after a start, and after a change that nobody saw the end of.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use althing_execution::memory::{Embedder, KEYS_MAX, MEMORY, Memories, Memory};
 use althing_protocol::contract;
-use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use althing_store::MemoryStore;
+use althing_testing_store::{FaultStore, WriteEnd};
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
-
-/// A store that writes what it is given, and does not say so while it is mute.
-struct Mute {
-    rows: MemoryStore,
-    mute: AtomicBool,
-}
-
-impl Store for Mute {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.rows.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.rows.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.rows.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        let (writing, mute) = (self.rows.write(batch, durability), self.mute.load(Ordering::SeqCst));
-        Box::pin(async move {
-            let written = writing.await;
-            if mute { std::future::pending().await } else { written }
-        })
-    }
-}
 
 /// The memory of one agent, as after a start of its node.
-async fn open(store: &Arc<Mute>) -> Memory {
+async fn open(store: &FaultStore) -> Memory {
     let memories = Memories::new(
-        store.clone(),
+        Arc::new(store.clone()),
         Arc::new(|| 1_000_000),
         Arc::new(|bytes: &mut [u8]| bytes.fill(7)),
         Arc::new(|_: &str| Ok(None)),
@@ -50,8 +21,8 @@ async fn open(store: &Arc<Mute>) -> Memory {
     memory
 }
 
-fn store() -> Arc<Mute> {
-    Arc::new(Mute { rows: MemoryStore::new(&[MEMORY]), mute: AtomicBool::new(false) })
+fn store() -> FaultStore {
+    FaultStore::over(MemoryStore::new(&[MEMORY]))
 }
 
 #[tokio::test]
@@ -59,12 +30,12 @@ async fn a_change_that_is_dropped_while_it_is_written_is_known_as_it_is_on_disk(
     let store = store();
     let memory = open(&store).await;
     memory.put("first", b"1").await.expect("kept");
-    store.mute.store(true, Ordering::SeqCst);
+    store.decide(|_, _| WriteEnd::Never { is_applied: true });
     assert_eq!(memory.put("second", b"2").now_or_never(), None, "its end is not heard of");
     assert_eq!(memory.keys("").await.expect("keys"), ["first", "second"]);
     assert_eq!(memory.delete("first").now_or_never(), None, "nor that of this");
     assert_eq!(memory.keys("").await.expect("keys"), ["second"]);
-    store.mute.store(false, Ordering::SeqCst);
+    store.decide(|_, _| WriteEnd::Done);
     let anew = open(&store).await;
     assert_eq!(memory.bytes().await, anew.bytes().await);
     assert_eq!((memory.delete("second").await, memory.bytes().await), (Ok(true), Ok(0)));

@@ -135,12 +135,10 @@ fn read(bytes: &[u8]) -> Option<AnswerRow> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use a2a::{Message, Part, Role};
     use althing_protocol::{CallerId, PublisherId};
-    use althing_store::{MemoryStore, Rows, Snapshot, WriteError};
-    use futures::future::BoxFuture;
+    use althing_store::MemoryStore;
+    use althing_testing_store::FaultStore;
 
     use super::*;
     use crate::machine::answers::ANSWER_MS_MAX;
@@ -202,35 +200,10 @@ mod tests {
         assert_eq!(disk.keys(ANSWERS, Range::all(1_000)).expect("readable").len(), 513);
     }
 
-    /// A disk that is full, as long as that is said.
-    struct Full {
-        disk: Arc<MemoryStore>,
-        is_full: AtomicBool,
-    }
-
-    impl Store for Full {
-        fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-            self.disk.read(family, key)
-        }
-        fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-            self.disk.scan(family, range)
-        }
-        fn snapshot(&self) -> Box<dyn Snapshot> {
-            self.disk.snapshot()
-        }
-        fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-            if self.is_full.load(Ordering::Relaxed) {
-                let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
-                return Box::pin(std::future::ready(Err(full)));
-            }
-            self.disk.write(batch, durability)
-        }
-    }
-
     #[tokio::test]
     async fn what_could_not_be_written_takes_no_room_and_what_could_not_be_deleted_still_does() {
         let disk = Arc::new(MemoryStore::new(&[ANSWERS]));
-        let store = Arc::new(Full { disk: disk.clone(), is_full: AtomicBool::new(false) });
+        let store = Arc::new(FaultStore::over(disk.as_ref().clone()));
         let limits = Limits { rows: 4, bytes: LIMITS.bytes };
         let answers = Answers::limited(store.clone(), scope(1), limits).expect("readable");
         let write = |seed: u8| {
@@ -240,11 +213,11 @@ mod tests {
         for seed in 1..=4 {
             write(seed).await;
         }
-        store.is_full.store(true, Ordering::Relaxed);
+        store.set_full(true);
         for seed in 5..=8 {
             write(seed).await;
         }
-        store.is_full.store(false, Ordering::Relaxed);
+        store.set_full(false);
         write(9).await;
         let keys = disk.keys(ANSWERS, Range::all(10)).expect("readable");
         assert_eq!(keys, [[2; 32], [3; 32], [4; 32], [9; 32]], "the oldest on disk goes, for the one that is there");

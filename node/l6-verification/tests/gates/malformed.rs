@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use a2a::{Message, Part, PartContent, Role, TaskState};
+use a2a::{Artifact, Message, Part, PartContent, Role, TaskState};
 use althing_execution::agent::{Made, Metadata, Parameters};
 use althing_execution::process::ProcessConfig;
 use althing_execution::{AgentError, Builtins, Host, Output, Ports, Turn};
@@ -123,8 +123,8 @@ fn streamed(parts: &[Part], size: usize) -> Vec<Made> {
     pieces.into_iter().enumerate().map(|(place, piece)| artifact(vec![piece], place > 0)).collect()
 }
 
-/// A host with an agent that answers what the script says, and whose contract has a schema and a media type.
-pub(super) fn host() -> (Host, Arc<Script>) {
+/// A host with an agent that answers what the script says, and whose contract verifies so.
+pub(super) fn host_with(verify: &Value) -> (Host, Arc<Script>) {
     let script = Arc::new(Script { answers: Mutex::default(), heard: Arc::default(), fails: None });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     SCRIPTS.lock().expect("nobody panics").insert(number, script.clone());
@@ -132,28 +132,35 @@ pub(super) fn host() -> (Host, Arc<Script>) {
     builtins.insert("script", |config, _, _| script_of(config));
     let ports = Ports { output_gates: output_gates(), ..Ports::none() };
     let host = Host::new(builtins, ProcessConfig::default()).with_ports(ports);
-    let total = json!({ "type": "object", "properties": { "total": { "type": "number" } }, "required": ["total"] });
     let file = json!({
         "name": "script",
         "description": "Says what it is given to say",
         "runtime": { "native": { "builtin": "script", "config": { "script": number } } },
-        "contract": {
-            "class": { "latency": "srt" },
-            "verify": { "schema": { "output": total }, "media": ["application/json"] },
-        },
+        "contract": { "class": { "latency": "srt" }, "verify": verify },
     });
     host.start(&AgentFile::parse(&file.to_string()).expect("an agent file"), Path::new("/")).expect("it starts");
     (host, script)
 }
 
-async fn turn(host: &Host, script: &Script, outputs: Vec<Made>) -> (Vec<Made>, Result<(), AgentError>) {
+/// The same with a contract that has a schema and a media type.
+pub(super) fn host() -> (Host, Arc<Script>) {
+    let total = json!({ "type": "object", "properties": { "total": { "type": "number" } }, "required": ["total"] });
+    host_with(&json!({ "schema": { "output": total }, "media": ["application/json"] }))
+}
+
+/// What callers see of a turn with these outputs in a task that has these artifacts, and how it ended.
+pub(super) async fn turn(
+    (host, script): &(Host, Arc<Script>),
+    artifacts: &[Artifact],
+    outputs: Vec<Made>,
+) -> (Vec<Made>, Result<(), AgentError>) {
     script.answers.lock().expect("nobody panics").push(outputs);
     let turn = Turn {
         task_id: "task".to_owned(),
         context_id: "context".to_owned(),
         message: Message::new(Role::User, vec![Part::text("how much?")]),
         history: Vec::new(),
-        artifacts: Vec::new(),
+        artifacts: artifacts.to_vec(),
         remembered: None,
         parameters: Parameters::default(),
     };
@@ -171,14 +178,14 @@ async fn turn(host: &Host, script: &Script, outputs: Vec<Made>) -> (Vec<Made>, R
 #[test]
 fn no_malformed_answer_reaches_anybody_whole_or_streamed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (host, script) = host();
+    let scene = host();
     let good = vec![artifact(vec![Part::text(GOOD)], false)];
-    let (shown, ended) = runtime.block_on(turn(&host, &script, good));
+    let (shown, ended) = runtime.block_on(turn(&scene, &[], good));
     assert_eq!((shown.len(), ended), (1, Ok(())), "a good answer is shown");
     let mut runner = TestRunner::new(ProptestConfig::with_cases(CASES[usize::from(at_night())]));
     let outcome = runner.run(&answer(), |(parts, form, size)| {
         for outputs in [whole(&parts, form), streamed(&parts, size)] {
-            let (shown, ended) = runtime.block_on(turn(&host, &script, outputs));
+            let (shown, ended) = runtime.block_on(turn(&scene, &[], outputs));
             let bare = |made: &Made| *made == Made::Status(TaskState::Working, None);
             prop_assert!(shown.iter().all(bare), "{} outputs were shown", shown.len());
             match ended {

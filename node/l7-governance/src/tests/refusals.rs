@@ -1,13 +1,10 @@
 //! What the log has of denials that come again and again: each that it took once, and of the others how many there are.
 
-use std::sync::atomic::AtomicBool;
-
 use althing_call::{Decision, IncomingRequest, Operation, Principal, Service};
 use althing_communication::{Caller, CallerRule};
 use althing_protocol::audit::BodyRole;
 use althing_protocol::{AgentId, CallerId, digest};
-use althing_store::{Batch, Family, Range, ReadError, Rows, Snapshot, WriteError};
-use futures::future::BoxFuture;
+use althing_testing_store::FaultStore;
 
 use super::records::{Open, leaves};
 use super::*;
@@ -16,38 +13,10 @@ use crate::refusals::{Refusal, RefusalEntry, RefusalKind};
 
 const NOTHING: &str = "forbid(principal, action, resource);";
 
-/// A store that takes nothing while it is full.
-struct Disk {
-    inner: Arc<MemoryStore>,
-    is_full: AtomicBool,
-}
-
-impl Store for Disk {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        if self.is_full.load(Ordering::Relaxed) {
-            let full = WriteError::Full { path: "/full".into(), free_bytes: 0, reserve_bytes: 1 };
-            return Box::pin(std::future::ready(Err(full)));
-        }
-        self.inner.write(batch, durability)
-    }
-}
-
 /// A node that permits nothing, on a disk that may be full.
-async fn on_a_disk(bench: &Bench) -> (Governance, Arc<Disk>) {
-    let disk = Arc::new(Disk { inner: bench.store.clone(), is_full: AtomicBool::new(false) });
-    let governance = bench.start_on(disk.clone()).await;
+async fn on_a_disk(bench: &Bench) -> (Governance, FaultStore) {
+    let disk = FaultStore::over(bench.store.as_ref().clone());
+    let governance = bench.start_on(Arc::new(disk.clone())).await;
     governance.load_policy(NOTHING, Actor::Owner).await.expect("it is good");
     (governance, disk)
 }
@@ -104,9 +73,9 @@ fn further(seed: u8, number: u64) -> (Vec<String>, String) {
 async fn a_denial_that_could_not_be_written_is_written_when_it_comes_again() {
     let bench = Bench::new();
     let (governance, disk) = on_a_disk(&bench).await;
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.set_full(true);
     deny_both(&governance).await;
-    disk.is_full.store(false, Ordering::Relaxed);
+    disk.set_full(false);
     assert_eq!(denials(&governance).await, Vec::<String>::new());
     for _ in 0..2 {
         deny_both(&governance).await;
@@ -118,10 +87,10 @@ async fn a_denial_that_could_not_be_written_is_written_when_it_comes_again() {
 async fn a_denial_that_the_log_did_not_take_is_written_when_it_comes_again() {
     let bench = Bench::new();
     let (governance, disk) = on_a_disk(&bench).await;
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.set_full(true);
     governance.audit().drain().await.expect_err("what waits cannot be moved");
     deny_both(&governance).await;
-    disk.is_full.store(false, Ordering::Relaxed);
+    disk.set_full(false);
     governance.audit().drain().await.expect("there is room");
     assert_eq!(denials(&governance).await, Vec::<String>::new());
     for _ in 0..2 {
@@ -166,9 +135,9 @@ async fn how_many_there_were_is_told_in_the_end_and_when_other_policies_are_load
     }
     governance.load_policy(&format!("{NOTHING} "), Actor::Owner).await.expect("it is good");
     deny_message(&governance, 2, "made-up").await;
-    disk.is_full.store(true, Ordering::Relaxed);
+    disk.set_full(true);
     governance.sweep().await;
-    disk.is_full.store(false, Ordering::Relaxed);
+    disk.set_full(false);
     let before = [further(2, 1), further(2, 2)];
     assert_eq!(counts(&governance).await, before, "the disk was full");
     governance.sweep().await;

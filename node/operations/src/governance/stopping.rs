@@ -105,42 +105,15 @@ fn has_others(node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     use althing_calls::{Decide, Decision, IncomingRequest, Judgement, OutgoingRequest, Principal, TrustRelation};
     use althing_governance::Actor;
     use althing_protocol::PublisherId;
-    use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
-    use futures::future::BoxFuture;
+    use althing_store::MemoryStore;
+    use althing_testing_store::{FaultStore, WriteEnd};
 
     use super::*;
     use crate::tests::{program, started, started_on};
-
-    /// A store that takes nothing about questions while it is full.
-    struct Full {
-        store: MemoryStore,
-        is_full: AtomicBool,
-    }
-
-    impl Store for Full {
-        fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-            self.store.read(family, key)
-        }
-        fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-            self.store.scan(family, range)
-        }
-        fn snapshot(&self) -> Box<dyn Snapshot> {
-            self.store.snapshot()
-        }
-        fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-            let asks = batch.changes().any(|(family, ..)| family.0 == "governance.asks");
-            if asks && self.is_full.load(Ordering::Relaxed) {
-                let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
-                return Box::pin(std::future::ready(Err(full)));
-            }
-            self.store.write(batch, durability)
-        }
-    }
 
     /// Contracts that permit everything.
     struct Open;
@@ -163,9 +136,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_report_says_what_is_over_and_why_something_waits_on() {
         let folder = tempfile::TempDir::new().expect("a folder");
-        let store = MemoryStore::new(&crate::FAMILIES);
-        let store = Arc::new(Full { store, is_full: AtomicBool::new(false) });
-        let (node, _owner) = started_on(folder.path(), store.clone()).await.expect("it starts");
+        let store = FaultStore::over(MemoryStore::new(&crate::FAMILIES));
+        let (node, _owner) = started_on(folder.path(), Arc::new(store.clone())).await.expect("it starts");
         node.agents.add(program("clerk", false), folder.path(), None, true).await.expect("it is added");
         let policies = "@ask(\"look at it\") permit(principal, action, resource);";
         node.governance.load_policy(policies, Actor::Owner).await.expect("they are good");
@@ -181,12 +153,16 @@ mod tests {
         assert!(matches!(decided, Decision::Ask(_)), "{decided:?}");
 
         let clerk = StopTarget::Agent("clerk".to_owned());
-        store.is_full.store(true, Ordering::Relaxed);
+        // Nothing about questions is written.
+        store.decide(|batch, _| match batch.changes().any(|(family, ..)| family.0 == "governance.asks") {
+            true => WriteEnd::Full { is_applied: false },
+            false => WriteEnd::Done,
+        });
         let report = stop(&node, &clerk, false).await.expect("it is stopped");
         let why = report.unended.expect("its question waits");
-        assert!(why.contains("/data") && node.governance.pending().len() == 1, "{why}");
+        assert!(why.contains("/full") && node.governance.pending().len() == 1, "{why}");
         assert_eq!(report.questions, 0, "none is over");
-        store.is_full.store(false, Ordering::Relaxed);
+        store.set_full(false);
         let report = stop(&node, &clerk, false).await.expect("it is stopped");
         assert_eq!((report.questions, report.unended), (1, None));
         assert!(node.governance.pending().is_empty());

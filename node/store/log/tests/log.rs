@@ -1,9 +1,10 @@
 //! The log on a store: an oracle of another project agrees, and no failure of a write changes history.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use althing_log::{AppendError, Head, Log, LogError, LogFamilies, Tile};
-use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use althing_store::{Batch, Durability, Family, MemoryStore, Store};
+use althing_testing_store::{FaultStore, WriteEnd};
 use tlog_tiles::tlog;
 
 const ENTRIES: Family = Family("test.entries");
@@ -139,51 +140,15 @@ async fn damage_is_named_and_never_read_as_another_entry() {
     assert!(matches!(opened, Err(LogError::Damaged { what }) if what == "hash 599 of level 0"));
 }
 
-/// A store that fails after it wrote, or before.
-#[derive(Clone)]
-struct Failing {
-    inner: MemoryStore,
-    /// For the next write: whether it fails, and whether it is applied then.
-    next: Arc<Mutex<Option<bool>>>,
-}
-
-impl Store for Failing {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(
-        &self,
-        batch: Batch,
-        durability: Durability,
-    ) -> futures::future::BoxFuture<'static, Result<(), WriteError>> {
-        let (inner, failing) = (self.inner.clone(), self.next.lock().expect("no panic").take());
-        Box::pin(async move {
-            if failing != Some(false) {
-                inner.write(batch, durability).await?;
-            }
-            let full = WriteError::Full { path: "/full".into(), free_bytes: 0, reserve_bytes: 1 };
-            if failing.is_some() { Err(full) } else { Ok(()) }
-        })
-    }
-}
-
 #[tokio::test]
 async fn a_write_of_unknown_outcome_is_done_again_before_the_next() {
     for applied in [true, false] {
-        let store = Failing { inner: memory(), next: Arc::default() };
+        let store = FaultStore::over(memory());
         let log = open(&store);
         let mut writer = log.writer().await;
         writer.append(&[entry(0)], |_| Batch::new()).await.expect("it is written");
-        *store.next.lock().expect("no panic") = Some(applied);
+        let mut next = Some(WriteEnd::Full { is_applied: applied });
+        store.decide(move |_, _| next.take().unwrap_or(WriteEnd::Done));
         let mut rows = Batch::new();
         rows.put(STATE, b"of 1", b"there");
         let mut over = Head::default();

@@ -227,6 +227,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("althing-bench-registry", &["althing-protocol", "althing-td"]),
     ("althing-testing", &[]),
+    ("althing-testing-store", &["althing-store"]),
     ("althing-tidy", &["althing-testing"]),
 ];
 
@@ -235,15 +236,19 @@ const ROOTS: &[&str] = &["althing", "althing-bench", "althing-e2e"];
 
 /// What tests import besides.
 const TEST_EDGES: &[(&str, &[&str])] = &[
+    ("althing-calls", &["althing-testing-store"]),
     ("althing-control", &["althing-simnet", "althing-simulations"]),
-    ("althing-execution", &["althing-testing"]),
+    ("althing-execution", &["althing-testing", "althing-testing-store"]),
     ("althing-gateway", &["althing-communication", "althing-simnet", "althing-simulations"]),
+    ("althing-governance", &["althing-testing-store"]),
     ("althing-grpc", &["althing-testing"]),
+    ("althing-log", &["althing-testing-store"]),
     ("althing-mcp-server", &["althing-simulations"]),
-    ("althing-node", &["althing-simnet"]),
-    ("althing-operations", &["althing-simnet"]),
+    ("althing-node", &["althing-simnet", "althing-testing-store"]),
+    ("althing-operations", &["althing-simnet", "althing-testing-store"]),
     ("althing-policy", &["althing-testing"]),
     ("althing-registry", &["althing-registry-client", "althing-testing"]),
+    ("althing-session", &["althing-testing-store"]),
     ("althing-store", &["althing-testing"]),
     ("althing-keeper", &["althing-testing"]),
     ("althing-td", &["althing-testing"]),

@@ -1,43 +1,24 @@
 //! Conversations that several calls begin at once, and those for which there is no room.
 
-use althing_store::{Family, ReadError, Rows, Snapshot};
+use althing_testing_store::{FaultStore, WriteEnd};
 use althing_verification::machine::rollout::{Call, Conversation, Signal};
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 
 use super::super::origin::Origin;
 use super::*;
-
-/// A store that takes what may be lost with the machine, and does not say when it has it.
-struct Silent(MemoryStore);
-
-impl Store for Silent {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.0.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.0.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.0.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        match durability {
-            Durability::Synced => self.0.write(batch, durability),
-            Durability::Buffered | Durability::Syncing => futures::future::pending().boxed(),
-        }
-    }
-}
 
 #[tokio::test]
 async fn two_calls_that_begin_a_conversation_at_once_have_one_version_also_where_the_share_grows_between_them() {
     let inner = MemoryStore::new(&FAMILIES);
     publish::write(&inner, &stored("1.0.0")).await.expect("it is written");
     begin_on(&inner, &[50, 100]).await.expect("it is written");
-    let traffic = Traffic::on(Arc::new(Silent(inner)));
+    let store = FaultStore::over(inner);
+    // What may be lost with the machine is taken, and nothing says when.
+    store.decide(|_, durability| match durability {
+        Durability::Synced => WriteEnd::Done,
+        Durability::Buffered | Durability::Syncing => WriteEnd::Never { is_applied: false },
+    });
+    let traffic = Traffic::on(Arc::new(store));
     let divided = traffic.rollouts.named("shop").expect("it is known");
     let names: Vec<String> = (0..30).map(|number| format!("talk-{number}")).collect();
     let call = |name: &String, message: &str| {

@@ -2,65 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use althing_store::{Family, ReadError, Rows, Snapshot};
-use futures::future::BoxFuture;
+use althing_testing_store::{FaultStore, WriteEnd};
 
 use super::super::news_decisions::hear;
 use super::news::{back, key};
 use super::*;
 
 /// A store of a node that is killed at one of its synced writes, which is applied or not.
-#[derive(Clone)]
-struct Mortal {
-    inner: MemoryStore,
-    /// Synced writes before the last one.
-    left: Arc<AtomicU64>,
-    is_applied: bool,
-}
-
-impl Mortal {
-    fn is_dead(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0
-    }
-}
-
-impl Store for Mortal {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        let store = self.clone();
-        Box::pin(async move {
-            let gone = WriteError::Full { path: "/gone".into(), free_bytes: 0, reserve_bytes: 1 };
-            let left = store.left.load(Ordering::Relaxed);
-            let is_step = matches!(durability, Durability::Synced);
-            if is_step {
-                store.left.store(left.saturating_sub(1), Ordering::Relaxed);
-            }
-            match (left, is_step) {
-                (0, _) => Err(gone),
-                (1, true) if store.is_applied => store.inner.write(batch, durability).await.and(Err(gone)),
-                (1, true) => Err(gone),
-                _ => store.inner.write(batch, durability).await,
-            }
-        })
-    }
+fn mortal(rows: &MemoryStore, stop: u64, is_applied: bool) -> FaultStore {
+    let (store, mut number) = (FaultStore::over(rows.clone()), 0);
+    store.decide(move |_, durability| {
+        let is_step = durability == Durability::Synced;
+        number += u64::from(is_step);
+        let is_last = is_step && number == stop;
+        if number < stop { WriteEnd::Done } else { WriteEnd::Full { is_applied: is_applied && is_last } }
+    });
+    store
 }
 
 /// The versions of the conversations that began before the node was killed.
 type Seen = BTreeMap<String, Arc<str>>;
 
 /// Begins a rollout and makes calls, those of the new version with that course, until it is over or the node is killed.
-async fn live(store: &Mortal, course: TurnCourse) -> Seen {
+async fn live(store: &FaultStore, course: TurnCourse) -> Seen {
     let mut seen = Seen::new();
     if begin_on(store, &[25, 50, 100]).await.is_err() {
         return seen;
@@ -72,7 +36,7 @@ async fn live(store: &Mortal, course: TurnCourse) -> Seen {
         let course = if &*version == "1.1.0" { course } else { TurnCourse::Good };
         traffic.end(&version, (&id, &id), course).await;
         seen.insert(id, version);
-        if store.is_dead() || traffic.phase() != Phase::Running {
+        if store.has_failed() || traffic.phase() != Phase::Running {
             break;
         }
     }
@@ -119,9 +83,9 @@ async fn wherever_the_node_is_killed_one_version_is_stable_and_the_rollout_goes_
         for (stop, is_applied) in (1..=steps + 1).flat_map(|stop| [(stop, true), (stop, false)]) {
             let inner = MemoryStore::new(&FAMILIES);
             publish::write(&inner, &stored("1.0.0")).await.expect("it is written");
-            let store = Mortal { inner: inner.clone(), left: Arc::new(AtomicU64::new(stop)), is_applied };
+            let store = mortal(&inner, stop, is_applied);
             let seen = live(&store, course).await;
-            kills += usize::from(store.is_dead());
+            kills += usize::from(store.has_failed());
             let traffic = Traffic::on(Arc::new(inner));
             check(&traffic, &seen, course).await;
         }
@@ -138,9 +102,9 @@ async fn wherever_a_node_is_killed_that_undoes_a_promotion_one_version_is_stable
         publish::write(&inner, &stored("1.0.0")).await.expect("it is written");
         begin_on(&inner, &[50, 100]).await.expect("it is written");
         Traffic::on(Arc::new(inner.clone())).until_over(TurnCourse::Good).await;
-        let store = Mortal { inner: inner.clone(), left: Arc::new(AtomicU64::new(1)), is_applied };
+        let store = mortal(&inner, 1, is_applied);
         hear(&Traffic::on(Arc::new(store.clone())).rollouts, key(2), vec![back()]).await;
-        assert!(store.is_dead(), "it is one durable step");
+        assert!(store.has_failed(), "it is one durable step");
         let traffic = Traffic::on(Arc::new(inner));
         let stable = if is_applied { (STABLE, "1.0.0") } else { (NEW, "1.1.0") };
         assert_eq!((traffic.on_disk().stable(), traffic.file().version.as_str()), stable);

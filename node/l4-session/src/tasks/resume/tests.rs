@@ -26,8 +26,9 @@ use althing_execution::process::ProcessConfig;
 use althing_execution::tools::CallKind;
 use althing_execution::{Agent, AgentError, Builtins, Host, Output, Ports, SystemCalls, Turn, TurnRights};
 use althing_protocol::{PublisherId, SecretKey};
-use althing_store::{Batch, Durability, Family, MemoryStore, Range, ReadError, Rows, Snapshot, Store, WriteError};
+use althing_store::{Batch, Durability, Family, MemoryStore, Range, Store};
 use althing_td::AgentFile;
+use althing_testing_store::{FaultStore, WriteEnd};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -130,43 +131,18 @@ fn worker(config: &Value, _: &Path, _: &SystemCalls) -> Result<Arc<dyn Agent>, S
     Ok(Arc::new(Worker { world: config["world"].as_u64().unwrap_or_default() }))
 }
 
-/// A disk that the node writes to until it ends: at that write, or just after it. Nothing is written then any more.
-struct Mortal {
-    inner: MemoryStore,
-    /// Twice the writes that take place before that one, and one more if that one still takes place.
-    left: AtomicUsize,
-}
-
-impl Store for Mortal {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        if batch.is_empty() {
-            return self.inner.write(batch, durability);
+/// A disk that the node writes to until it ends: at that write, or just after it. Nothing is written then any more. `left` is twice
+/// the writes that take place before that one, and one more if that one still takes place.
+fn mortal(disk: &MemoryStore, left: usize) -> FaultStore {
+    let (store, mut number) = (FaultStore::over(disk.clone()), 0);
+    store.decide(move |batch, _| {
+        number += usize::from(!batch.is_empty());
+        if batch.is_empty() || number <= left / 2 {
+            return WriteEnd::Done;
         }
-        let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.saturating_sub(2), Ordering::Relaxed);
-        let written = self.inner.write(batch, durability);
-        Box::pin(async move {
-            if left >= 1 {
-                written.await?;
-            }
-            if left < 2 {
-                std::future::pending::<()>().await;
-            }
-            Ok(())
-        })
-    }
+        WriteEnd::Never { is_applied: left % 2 == 1 && number == left / 2 + 1 }
+    });
+    store
 }
 
 fn owner() -> PublisherId {
@@ -233,8 +209,7 @@ impl Node {
 
     /// A node with these agents.
     async fn over(disk: &MemoryStore, host: Host, version: &str, left: usize) -> Node {
-        let store = Arc::new(Mortal { inner: disk.clone(), left: AtomicUsize::new(left) });
-        Node::on(store, host, version, left).await
+        Node::on(Arc::new(mortal(disk, left)), host, version, left).await
     }
 
     /// A node with these agents on that disk; what it draws begins with that number.

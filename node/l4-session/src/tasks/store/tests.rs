@@ -2,6 +2,7 @@ use a2a::{Artifact, Message, Part, Role, TaskState};
 use althing_execution::notes::{Note, NoteKind};
 use althing_protocol::{CallerId, SecretKey};
 use althing_store::{LARGE_BATCH_BYTES_MAX, MemoryStore};
+use althing_testing_store::FaultStore;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -109,22 +110,10 @@ async fn a_task_has_another_change_once_it_is_written_again_or_noted_as_failed()
 }
 
 /// A disk at its reserve: what is there can be read, nothing can be written.
-struct Full(Arc<MemoryStore>);
-
-impl Store for Full {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.0.read(family, key)
-    }
-    fn scan(&self, family: Family, range: Range) -> Result<althing_store::Rows, ReadError> {
-        self.0.scan(family, range)
-    }
-    fn snapshot(&self) -> Box<dyn althing_store::Snapshot> {
-        self.0.snapshot()
-    }
-    fn write(&self, _: Batch, _: Durability) -> futures::future::BoxFuture<'static, Result<(), WriteError>> {
-        let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
-        Box::pin(futures::future::ready(Err(full)))
-    }
+fn full(store: &MemoryStore) -> Arc<FaultStore> {
+    let full = FaultStore::over(store.clone());
+    full.set_full(true);
+    Arc::new(full)
 }
 
 #[tokio::test]
@@ -136,13 +125,12 @@ async fn a_disk_at_its_reserve_does_not_keep_the_node_from_starting() {
             true => open(&store).await.write(encoded).await.expect("written"),
             false => put(&store, "t", encoded.bytes).await,
         }
-        let full = Arc::new(Full(store.clone()));
-        let tasks = TaskStore::open(full, scope(), NOW_MS + 1).await.expect("it starts all the same");
+        let tasks = TaskStore::open(full(&store), scope(), NOW_MS + 1).await.expect("it starts all the same");
         let kept = tasks.read("t").expect("readable").expect("it is there");
         assert_eq!(kept.task.status.state, TaskState::Failed);
         // With space it is noted for good.
         open(&store).await;
-        let kept = TaskStore::open(Arc::new(Full(store)), scope(), NOW_MS + 9).await.expect("open").read("t");
+        let kept = TaskStore::open(full(&store), scope(), NOW_MS + 9).await.expect("open").read("t");
         let at = kept.expect("readable").expect("there").task.status.timestamp;
         assert_eq!(at.map(|at| at.timestamp_millis()), Some(NOW_MS + 1));
     }

@@ -1,49 +1,21 @@
 //! A node that stops at any write of the log or of what the log is about.
 
-use althing_store::{ReadError, Snapshot, WriteError};
+use althing_testing_store::{FaultStore, WriteEnd};
 
 use super::*;
 
 /// A store of a node that stops at one of its writes, which is applied or not.
-#[derive(Clone)]
-struct Mortal {
-    inner: MemoryStore,
-    /// Writes before the last one.
-    left: Arc<AtomicU64>,
-    is_applied: bool,
-}
-
-impl Store for Mortal {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        let store = self.clone();
-        Box::pin(async move {
-            let gone = WriteError::Full { path: "/gone".into(), free_bytes: 0, reserve_bytes: 1 };
-            let left = store.left.load(Ordering::SeqCst);
-            store.left.store(left.saturating_sub(1), Ordering::SeqCst);
-            match left {
-                0 => Err(gone),
-                1 if store.is_applied => store.inner.write(batch, durability).await.and(Err(gone)),
-                1 => Err(gone),
-                _ => store.inner.write(batch, durability).await,
-            }
-        })
-    }
+fn mortal(rows: &MemoryStore, stop: u64, is_applied: bool) -> FaultStore {
+    let (store, mut number) = (FaultStore::over(rows.clone()), 0);
+    store.decide(move |_, _| {
+        number += 1;
+        if number < stop { WriteEnd::Done } else { WriteEnd::Full { is_applied: is_applied && number == stop } }
+    });
+    store
 }
 
 /// Calls with an intent and an outcome, moved after every third write; gives what is on disk for certain, or may be.
-async fn calls(log: &AuditLog, store: &Mortal) -> (Vec<LeafId>, Option<LeafId>) {
+async fn calls(log: &AuditLog, store: &FaultStore) -> (Vec<LeafId>, Option<LeafId>) {
     let mut written = Vec::new();
     for number in 0..6 {
         for draft in [with_body(number, "ada"), outcome(number)] {
@@ -69,11 +41,11 @@ async fn wherever_the_node_stops_no_leaf_is_missing_and_none_is_there_twice() {
     for stop in 2.. {
         for is_applied in [true, false] {
             let (world, inner) = (World::new(), memory());
-            let store = Mortal { inner: inner.clone(), left: Arc::new(AtomicU64::new(stop)), is_applied };
+            let store = mortal(&inner, stop, is_applied);
             let log = AuditLog::open(world.ports(Arc::new(store.clone())), AuditConfig::default()).await;
             let log = log.expect("its first write is before the stop");
             let (written, doubtful) = calls(&log, &store).await;
-            if store.left.load(Ordering::SeqCst) > 0 {
+            if !store.has_failed() {
                 ends += 1;
             }
             drop(log);
@@ -102,14 +74,14 @@ async fn wherever_the_node_stops_no_leaf_is_missing_and_none_is_there_twice() {
 async fn a_move_of_unknown_outcome_is_done_once() {
     for is_applied in [true, false] {
         let (world, inner) = (World::new(), memory());
-        let store = Mortal { inner: inner.clone(), left: Arc::new(AtomicU64::new(3)), is_applied };
+        let store = mortal(&inner, 3, is_applied);
         let log = AuditLog::open(world.ports(Arc::new(store.clone())), AuditConfig::default()).await;
         let log = log.expect("it opens");
         record(&log, &store, intent(1)).await;
         assert!(log.drain().await.is_err());
         assert!(matches!(log.availability(), Err(AuditUnavailable::Stopped(_))));
         assert!(matches!(log.entry(intent(2)), Err(AuditUnavailable::Stopped(_))), "nothing with an effect is done");
-        store.left.store(u64::MAX, Ordering::SeqCst);
+        store.set_full(false);
         log.drain().await.expect("the store is back");
         record(&log, &store, intent(2)).await;
         assert_eq!(actions(&log).await, ["shop/order-1", "shop/order-2"], "applied: {is_applied}");

@@ -66,58 +66,26 @@ fn start_caller(node: &mut Node, contract: &Value) {
 /// What a disk has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// For everything.
-    All,
     /// For what is short, and no task is.
     Little,
     /// For nothing.
     None,
 }
 
-/// A disk that fills up.
-struct Filling {
-    inner: MemoryStore,
-    room: Mutex<Room>,
-}
-
-impl Store for Filling {
-    fn read(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.inner.read(family, key)
-    }
-
-    fn scan(&self, family: Family, range: Range) -> Result<Rows, ReadError> {
-        self.inner.scan(family, range)
-    }
-
-    fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.inner.snapshot()
-    }
-
-    fn write(&self, batch: Batch, durability: Durability) -> BoxFuture<'static, Result<(), WriteError>> {
-        let is_long = batch.changes().any(|(family, _, value)| family == TASKS && value.is_some());
-        let has_room = match *self.room.lock().expect("nobody panics with it") {
-            Room::All => true,
-            Room::Little => !is_long,
-            Room::None => false,
-        };
-        if has_room || batch.is_empty() {
-            return self.inner.write(batch, durability);
-        }
-        let full = WriteError::Full { path: "/data".into(), free_bytes: 1, reserve_bytes: 2 };
-        Box::pin(std::future::ready(Err(full)))
-    }
-}
-
 /// A turn is stopped during a call that counts, on a disk that has only that room left for its end; gives the node, what is on the
 /// disk, and the task.
 async fn stopped_on_a_full_disk(room: Room, contract: &Value) -> (Node, MemoryStore, String) {
     let inner = disk();
-    let store = Arc::new(Filling { inner: inner.clone(), room: Mutex::new(Room::All) });
-    let mut node = Node::on(store.clone(), host(), "1.0.0", UNENDING).await;
+    let store = FaultStore::over(inner.clone());
+    let mut node = Node::on(Arc::new(store.clone()), host(), "1.0.0", UNENDING).await;
     start_caller(&mut node, contract);
     let id = send_within_a_second(&node).await;
     node.settle().await;
-    *store.room.lock().expect("nobody panics with it") = room;
+    store.decide(move |batch, _| {
+        let is_long = batch.changes().any(|(family, _, value)| family == TASKS && value.is_some());
+        let has_room = batch.is_empty() || (room == Room::Little && !is_long);
+        if has_room { WriteEnd::Done } else { WriteEnd::Full { is_applied: false } }
+    });
     node.tasks.cancel_agent(&node.agent.agent);
     node.settle().await;
     (node, inner, id)
