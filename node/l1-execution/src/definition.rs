@@ -30,6 +30,9 @@ const EXCERPT_CHARS_MAX: usize = 160;
 const EXCERPT_CHARS_BEFORE: usize = 20;
 /// Characters of a field's name that are shown.
 const FIELD_CHARS_MAX: usize = 80;
+/// Characters of a tool's name that are shown, and the digits of the digest by which one that is shortened is told from others.
+const NAME_CHARS_MAX: usize = 80;
+const NAME_DIGITS: usize = 12;
 
 /// The definitions that an agent was bound to, by `server/tool`.
 pub type Pins = BTreeMap<String, Definition>;
@@ -121,6 +124,18 @@ impl Definition {
     #[must_use]
     pub fn new(name: &str, description: &str, input_schema: Value) -> Definition {
         Definition { name: name.to_owned(), description: description.to_owned(), input_schema, rest: Map::new() }
+    }
+
+    /// Its name as people may be shown it, whatever its server wrote: 93 characters at most, none of which is invisible. One that
+    /// is changed ends with what only this name has.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        let is_visible = |c: &char| !c.is_control() && !is_hidden(*c);
+        let shown: String = self.name.chars().filter(is_visible).take(NAME_CHARS_MAX).collect();
+        if shown == self.name {
+            return shown;
+        }
+        format!("{shown}…{}", &hex(&digest(self.name.as_bytes()))[..NAME_DIGITS])
     }
 
     /// All of it, as a server lists it.
@@ -481,6 +496,21 @@ mod tests {
         assert_eq!(lines.check(), Ok(()));
         let long = Definition::new("a", &"x".repeat(DEFINITION_BYTES_MAX), json!({}));
         assert!(matches!(long.check(), Err(Unfit::Refused(_))));
+    }
+
+    #[test]
+    fn a_name_is_shown_short_and_visible_and_as_no_other() {
+        let shown = |name: &str| Definition::new(name, "", json!({})).shown_name();
+        for name in ["read", "read it", "zw\u{f6}lf", &"x".repeat(NAME_CHARS_MAX)] {
+            assert_eq!(shown(name), name);
+        }
+        let long = "x".repeat(4 << 20);
+        let names = ["read\n".to_owned(), "read\u{200b}".to_owned(), format!("{long}a"), format!("{long}b")];
+        let all: BTreeSet<String> = names.iter().map(|name| shown(name)).collect();
+        assert_eq!(all.len(), names.len(), "no two are one: {all:?}");
+        for name in &all {
+            assert!(name.chars().count() <= 93 && !name.chars().any(|c| c.is_control() || is_hidden(c)), "{name:?}");
+        }
     }
 
     #[test]

@@ -3,15 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use althing_protocol::contract::{TOOL_NAME_MAX, is_tool_name};
+
 use crate::definition::{Definition, Pins, Unfit};
 use crate::fault::Fault;
-use crate::model_names::is_tool_name;
+use crate::model_names::among;
 
 /// Unfit tools of one agent that are remembered: a server may list new ones each time. Those beyond are not called either.
 pub(crate) const UNFIT_MAX: usize = 4_096;
-
-/// What is said of a tool whose name is none.
-const UNNAMED: &str = "its name is none that a contract can have: letters, digits, `_`, `.` and `-`, 1 to 128 of them";
 
 /// Listings in a row with another definition each, after which a tool is unsteady.
 const TURNS_MAX: u32 = 2;
@@ -81,9 +80,13 @@ impl Known {
         let mut judged: BTreeMap<String, Result<Definition, Unfit>> = BTreeMap::new();
         for tool in listed {
             let name = format!("{server}/{}", tool.name);
-            let verdict = match is_tool_name(&tool.name) {
-                true => self.judge(&name, tool, is_own, &may),
-                false if may(&name) => Err(Unfit::Refused(UNNAMED.to_owned())),
+            let (name, verdict) = match is_tool_name(&tool.name) {
+                true => {
+                    let verdict = self.judge(&name, tool, is_own, &may);
+                    (name, verdict)
+                }
+                // It is remembered, logged and shown: by a name that has a bound.
+                false if may(&name) => (format!("{server}/{}", tool.shown_name()), Err(unnamed())),
                 false => continue,
             };
             // Of two with one name the worse counts.
@@ -189,9 +192,10 @@ impl Known {
         all.map(|(name, tool)| (name.clone(), tool.clone())).collect()
     }
 
-    /// All tools of which anything is known, by `server/tool`.
-    pub fn names(&self) -> impl Iterator<Item = &String> {
-        self.pins.iter().flat_map(Pins::keys).chain(self.fit.keys()).chain(self.unfit.keys())
+    /// The `server/tool` of a name for models, or of one that is `server/tool` already. Models were shown none but those that
+    /// are bound, or fit.
+    pub fn real_name(&self, name: &str) -> String {
+        among(name, self.pins.iter().flat_map(Pins::keys).chain(self.fit.keys()))
     }
 
     /// Notes which version of its tools a server listed last.
@@ -246,6 +250,13 @@ impl Known {
     }
 }
 
+/// What is said of a tool whose name is none.
+fn unnamed() -> Unfit {
+    Unfit::Refused(format!(
+        "its name is none that a contract can have: letters, digits, `_`, `.` and `-`, 1 to {TOOL_NAME_MAX} of them"
+    ))
+}
+
 /// Whether a tool is of that server.
 fn is_of(tool: &str, server: &str) -> bool {
     tool.split_once('/').is_some_and(|(of, _)| of == server)
@@ -256,6 +267,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model_names::model_name;
 
     #[test]
     fn a_tool_that_models_cannot_name_may_be_called_and_what_no_contract_can_name_is_told() {
@@ -266,8 +278,31 @@ mod tests {
         let fit: Vec<&str> = known.fit().keys().map(String::as_str).collect();
         assert_eq!(fit, ["files/read", "files/read.text", &format!("files/{long}")]);
         assert!(matches!(unfit.as_slice(), [(name, Unfit::Refused(_))] if name == "files/read it"), "{unfit:?}");
-        assert!(["files/read.text", "files/read it"].iter().all(|name| known.names().any(|one| one == name)));
+        for tool in ["files/read.text", &format!("files/{long}")] {
+            assert_eq!(known.real_name(&model_name(tool)), tool);
+        }
+        assert_eq!(known.real_name("files__read"), "files/read");
         let other = [Definition::new("read it", "Does it.", json!({}))];
         assert!(known.take("box", false, (other.into(), Vec::new()), |_| false).is_empty(), "it is not of this agent");
+    }
+
+    #[test]
+    fn names_without_a_bound_are_kept_with_one_and_stay_two_and_no_model_asks_for_them() {
+        let long = "x ".repeat(2 << 10);
+        let names = [format!("{long}a"), format!("{long}b"), "read\n".to_owned(), "read".to_owned()];
+        let listed = || names.iter().map(|name| Definition::new(name, "Does it.", json!({}))).collect();
+        let mut known = Known::default();
+        let unfit = known.take("files", false, (listed(), Vec::new()), |_| true);
+        assert_eq!((unfit.len(), known.unfit().len()), (3, 3), "no two are one: {unfit:?}");
+        for name in known.unfit().keys() {
+            assert!(name.len() < 128 && !name.contains('\n'), "{name:?}");
+        }
+        assert_eq!(known.fit().keys().collect::<Vec<_>>(), ["files/read"], "nor is one that may be called");
+        let again = known.take("files", false, (listed(), Vec::new()), |_| true);
+        assert!(again.is_empty(), "they are told once: {again:?}");
+        for name in &names[..3] {
+            let changed = model_name(&format!("files/{name}"));
+            assert_eq!(known.real_name(&changed), changed.replacen("__", "/", 1));
+        }
     }
 }

@@ -5,8 +5,6 @@ use althing_protocol::{digest, hex};
 
 /// Characters of the longest name of a tool that a model is shown.
 const MODEL_NAME_MAX: usize = 64;
-/// Characters of a tool's own name that a contract can have.
-const NAME_MAX: usize = 128;
 /// Between a server and its tool, in names that models are shown: they may hold no slash.
 const JOINT: &str = "__";
 /// Digits of the digest by which a name that is changed is told from others.
@@ -29,26 +27,19 @@ pub(crate) fn real_name(name: &str) -> String {
 }
 
 /// The `server/tool` of a name for models, which is that of one of these tools, or of one that nobody knows.
-pub(crate) fn among<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
+pub(crate) fn among<'a>(name: &str, mut known: impl Iterator<Item = &'a String> + Clone) -> String {
     let plain = real_name(name);
-    if plain == name {
+    // Only what may be a changed name is looked for: that takes a digest of each tool whose name models cannot have.
+    if plain == name || !ends_with_digest(name) || known.clone().any(|tool| *tool == plain) {
         return plain;
     }
-    let mut changed = None;
-    for tool in known {
-        if *tool == plain {
-            return plain;
-        }
-        if changed.is_none() && model_name(tool) == name {
-            changed = Some(tool.clone());
-        }
-    }
-    changed.unwrap_or(plain)
+    known.find(|tool| model_name(tool) == name).cloned().unwrap_or(plain)
 }
 
-/// Whether a contract can name a tool of that name.
-pub(crate) fn is_tool_name(name: &str) -> bool {
-    (1..=NAME_MAX).contains(&name.len()) && name.chars().all(|c| is_model_char(c) || c == '.')
+/// Whether a name ends as those do that [`model_name`] changes.
+fn ends_with_digest(name: &str) -> bool {
+    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    name.rsplit_once('_').is_some_and(|(_, end)| end.len() == SUFFIX && end.chars().all(is_digit))
 }
 
 fn is_model_name(name: &str) -> bool {
@@ -63,11 +54,13 @@ fn is_model_char(c: char) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
+    use althing_protocol::contract::TOOL_NAME_MAX;
+
     use super::*;
 
     #[test]
     fn each_name_goes_to_models_and_back() {
-        let long = "x".repeat(NAME_MAX);
+        let long = "x".repeat(TOOL_NAME_MAX);
         let tools: Vec<String> =
             ["read", "read.text", "read_text", "read.tex-t", "a__b", &long, &format!("{}y", &long[1..])]
                 .into_iter()
@@ -88,19 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_a_name_that_a_contract_can_have() {
-        for (name, is_one) in [
-            ("read.text", true),
-            ("A_b-9", true),
-            ("x".repeat(NAME_MAX).as_str(), true),
-            ("x".repeat(NAME_MAX + 1).as_str(), false),
-            ("", false),
-            ("a b", false),
-            ("a/b", false),
-            ("zw\u{f6}lf", false),
-            ("a\n", false),
-        ] {
-            assert_eq!(is_tool_name(name), is_one, "{name:?}");
+    fn a_name_that_was_not_changed_is_looked_for_nowhere() {
+        let nobody = || std::iter::from_fn(|| -> Option<&'static String> { panic!("it is looked for") });
+        for name in
+            ["files__none", "files__read_text", "files__none_0123456789a", "files__none_0123456789aB", "files__"]
+        {
+            assert_eq!(among(name, nobody()), name.replacen("__", "/", 1));
         }
+        let tool = "files/none_0123456789ab".to_owned();
+        assert_eq!(among("files__none_0123456789ab", [&tool].into_iter()), tool, "one that has such a name by itself");
     }
 }

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use crate::context;
 use crate::decisions::Decisions;
 use crate::journal::JournalError;
-use crate::model_names::among;
 use crate::ruling::{GateVerdict, RulingAhead};
 use crate::tool_call::ToolCall;
 use crate::tools::Tools;
@@ -54,7 +53,7 @@ pub(crate) async fn rule_all<'a>(
     let mut said = StepRulings { decisions, rulings: VecDeque::with_capacity(calls.len()) };
     let mut parking = None;
     for (name, arguments) in calls {
-        let name = among(name, tools.known().names());
+        let name = tools.known().real_name(name);
         let Ok((arguments, turn, _)) = tools.filled(&name, arguments) else {
             said.rulings.push_back(None);
             continue;

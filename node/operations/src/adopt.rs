@@ -296,7 +296,7 @@ impl Adoption {
     ) -> Result<Draft, AdoptError> {
         let (mut tools, unnamed): (Vec<Definition>, Vec<_>) =
             tools.into_iter().partition(|tool| contract(&[], &[format!("{SERVER}/{}", tool.name)]).is_ok());
-        left_out.extend(unnamed.into_iter().map(|tool| (tool.name, "a contract cannot name it".to_owned())));
+        left_out.extend(unnamed.iter().map(|tool| (tool.shown_name(), "a contract cannot name it".to_owned())));
         if tools.is_empty() {
             return Err(AdoptError::Unfit("a contract can name none of its tools".to_owned()));
         }

@@ -39,6 +39,8 @@ pub const MEMORY_QUOTA_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
 pub const RECALL_DEFAULT: u64 = 4;
 /// The default memory of a hard real-time agent, bytes.
 pub const HRT_MEMORY_BYTES_DEFAULT: u64 = 1024 * 1024;
+/// The longest name of a tool at its server, bytes.
+pub const TOOL_NAME_MAX: usize = 128;
 
 /// The guarantees and the limits of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -325,6 +327,14 @@ impl std::fmt::Display for Grade {
 pub fn covers(capability: &str, tool: &str) -> bool {
     let server = |name: &str| name.split_once('/').map(|(server, _)| server.to_owned());
     capability == tool || capability.strip_suffix("/*").is_some_and(|of| server(tool).as_deref() == Some(of))
+}
+
+/// Whether `capabilities` can name a tool that has that name at its server: letters, digits, `_`, `.` and `-`, 1 to
+/// [`TOOL_NAME_MAX`] of them. The schema says the same in a pattern.
+#[must_use]
+pub fn is_tool_name(name: &str) -> bool {
+    let is_one = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=TOOL_NAME_MAX).contains(&name.len()) && name.bytes().all(is_one)
 }
 
 impl Contract {

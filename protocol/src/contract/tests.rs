@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Class, Contract, Grade, OnOverrun, Srt, TurnRecord};
+use super::{Class, Contract, Grade, OnOverrun, Srt, TOOL_NAME_MAX, TurnRecord, is_tool_name};
 
 fn problems(contract: &Value) -> Vec<(String, &'static str)> {
     let found = Contract::from_value(contract).expect_err("it has something wrong with it");
@@ -19,6 +19,27 @@ fn the_least_contract_names_a_class() {
     assert_eq!((srt.ttft_ms, srt.priority), (250, 100));
     assert_eq!(Contract::of(Class::Srt(Srt::default())), contract);
     assert_eq!(problems(&json!({})), [("class".to_owned(), "missing")]);
+}
+
+#[test]
+fn a_tool_has_a_name_that_the_schema_lets_a_contract_have() {
+    let [long, longer] = [TOOL_NAME_MAX, TOOL_NAME_MAX + 1].map(|length| "x".repeat(length));
+    for (name, is_one) in [
+        ("read.text", true),
+        ("A_b-9", true),
+        ("__", true),
+        (long.as_str(), true),
+        (longer.as_str(), false),
+        ("", false),
+        ("a b", false),
+        ("a/b", false),
+        ("zw\u{f6}lf", false),
+        ("a\n", false),
+    ] {
+        let contract = json!({ "class": { "latency": "srt" }, "capabilities": [format!("files/{name}")] });
+        assert_eq!(is_tool_name(name), is_one, "{name:?}");
+        assert_eq!(Contract::from_value(&contract).is_ok(), is_one, "{name:?}");
+    }
 }
 
 #[test]

@@ -3,11 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::chat::ChatToolCall;
+use crate::lenient_json;
 
-/// Tool calls of one answer, and their bytes.
-const CALLS_MAX: usize = 32;
-const CALLS_BYTES_MAX: usize = 1 << 20;
 /// Characters of an error that are kept.
 const ERROR_CHARS_MAX: usize = 2_048;
 /// What stands for a reason that is no text.
@@ -23,6 +20,8 @@ pub(super) struct Chunk {
     pub texts: Vec<String>,
     pub calls: Vec<CallPiece>,
     pub finish: Option<String>,
+    /// Whether its text and calls are in `message`, as those of a whole answer.
+    pub is_whole: bool,
     /// Members that are not as they should be, and so are left out.
     pub odd: Vec<&'static str>,
 }
@@ -55,8 +54,8 @@ impl Chunk {
     /// # Errors
     /// See [`Unread`].
     pub fn read(bytes: &[u8]) -> Result<Chunk, Unread> {
-        let value = serde_json::from_slice(bytes).map_err(|error| Unread::Malformed(error.to_string()))?;
-        let members = match value {
+        let value = lenient_json::parse(bytes).map_err(|error| Unread::Malformed(error.to_string()))?;
+        let mut members = match value {
             Value::Object(members) => members,
             // Some answer with a list that has the error.
             Value::Array(mut items) if items.len() == 1 && items[0].get("error").is_some() => match items.remove(0) {
@@ -69,9 +68,9 @@ impl Chunk {
             return Err(Unread::Error(said));
         }
         let mut chunk = Chunk::default();
-        chunk.model = chunk.text(members.get("model"), "model");
+        chunk.model = chunk.text(members.remove("model"), "model");
         chunk.read_usage(members.get("usage"));
-        for choice in chunk.items(members.get("choices"), "choices") {
+        for choice in chunk.items(members.remove("choices"), "choices") {
             chunk.read_choice(choice);
         }
         Ok(chunk)
@@ -84,10 +83,10 @@ impl Chunk {
     }
 
     /// A text that is not empty.
-    fn text(&mut self, value: Option<&Value>, member: &'static str) -> Option<String> {
+    fn text(&mut self, value: Option<Value>, member: &'static str) -> Option<String> {
         match value {
             None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
+            Some(Value::String(text)) => Some(text).filter(|text| !text.is_empty()),
             Some(_) => {
                 self.note(member);
                 None
@@ -96,14 +95,26 @@ impl Chunk {
     }
 
     /// A list; an object counts as a list of it alone.
-    fn items<'a>(&mut self, value: Option<&'a Value>, member: &'static str) -> Vec<&'a Value> {
+    fn items(&mut self, value: Option<Value>, member: &'static str) -> Vec<Value> {
         match value {
             None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(items)) => items.iter().collect(),
+            Some(Value::Array(items)) => items,
             Some(one @ Value::Object(_)) => vec![one],
             Some(_) => {
                 self.note(member);
                 Vec::new()
+            }
+        }
+    }
+
+    /// The members of an object; none of one that has none.
+    fn members(&mut self, value: Option<Value>, member: &'static str) -> Option<Map<String, Value>> {
+        match value {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(members)) => Some(members).filter(|members| !members.is_empty()),
+            Some(_) => {
+                self.note(member);
+                None
             }
         }
     }
@@ -121,42 +132,38 @@ impl Chunk {
         self.output_tokens = output.and_then(Value::as_u64);
     }
 
-    fn read_choice(&mut self, choice: &Value) {
-        if !choice.is_object() {
-            return self.note("choices");
-        }
-        match choice.get("finish_reason") {
+    fn read_choice(&mut self, choice: Value) {
+        let Value::Object(mut choice) = choice else { return self.note("choices") };
+        match choice.remove("finish_reason") {
             None | Some(Value::Null | Value::Bool(false)) => {}
             Some(Value::String(reason)) if reason.is_empty() => {}
-            Some(Value::String(reason)) => self.finish = Some(reason.clone()),
+            Some(Value::String(reason)) => self.finish = Some(reason),
             Some(_) => {
                 self.note("finish_reason");
                 self.finish = Some(OTHER.to_owned());
             }
         }
-        let said = |member: &str| choice.get(member).filter(|value| value.as_object().is_some_and(|it| !it.is_empty()));
-        if ["delta", "message"]
-            .into_iter()
-            .filter_map(|member| choice.get(member))
-            .any(|it| !it.is_object() && !it.is_null())
-        {
-            self.note("delta");
-        }
-        let Some(delta) = said("delta").or_else(|| said("message")) else { return };
-        self.read_content(delta.get("content"));
-        for (place, call) in self.items(delta.get("tool_calls"), "tool_calls").into_iter().enumerate() {
+        let delta = self.members(choice.remove("delta"), "delta");
+        let message = self.members(choice.remove("message"), "delta");
+        self.is_whole |= delta.is_none() && message.is_some();
+        let Some(mut said) = delta.or(message) else { return };
+        self.read_content(said.remove("content"));
+        for (place, call) in self.items(said.remove("tool_calls"), "tool_calls").into_iter().enumerate() {
             self.read_call(place, call);
         }
     }
 
     /// A text, or a list of parts, whose texts are joined.
-    fn read_content(&mut self, content: Option<&Value>) {
-        let Some(Value::Array(parts)) = content else {
-            let text = self.text(content, "content");
-            return self.texts.extend(text);
+    fn read_content(&mut self, content: Option<Value>) {
+        let parts = match content {
+            Some(Value::Array(parts)) => parts,
+            content => {
+                let text = self.text(content, "content");
+                return self.texts.extend(text);
+            }
         };
         let mut whole = String::new();
-        for part in parts {
+        for part in &parts {
             match part.as_str().or_else(|| part.get("text").and_then(Value::as_str)) {
                 Some(text) => whole.push_str(text),
                 None => self.note("content"),
@@ -167,30 +174,25 @@ impl Chunk {
         }
     }
 
-    fn read_call(&mut self, place: usize, call: &Value) {
-        if !call.is_object() {
-            return self.note("tool_calls");
-        }
-        let index = call.get("index").filter(|index| !index.is_null());
-        if index.is_some_and(|index| !index.is_u64()) {
+    fn read_call(&mut self, place: usize, call: Value) {
+        let Value::Object(mut call) = call else { return self.note("tool_calls") };
+        let index = call.remove("index").filter(|index| !index.is_null());
+        if index.as_ref().is_some_and(|index| !index.is_u64()) {
             self.note("index");
         }
-        let id = match call.get("id") {
+        let id = match call.remove("id") {
             Some(Value::Number(id)) => id.to_string(),
             id => self.text(id, "id").unwrap_or_default(),
         };
-        let function = call.get("function").filter(|function| !function.is_null());
-        if function.is_some_and(|function| !function.is_object()) {
-            self.note("function");
-        }
-        let of = |member: &str| function.and_then(|function| function.get(member));
-        let name = self.text(of("name"), "name").unwrap_or_default();
-        let arguments = match of("arguments") {
+        let mut function = self.members(call.remove("function"), "function").unwrap_or_default();
+        let name = self.text(function.remove("name"), "name").unwrap_or_default();
+        let arguments = match function.remove("arguments") {
             // As it is written where it is a text.
             Some(arguments @ Value::Object(_)) => arguments.to_string(),
             arguments => self.text(arguments, "arguments").unwrap_or_default(),
         };
-        self.calls.push(CallPiece { index: index.and_then(Value::as_u64), place, id, name, arguments });
+        let index = index.as_ref().and_then(Value::as_u64);
+        self.calls.push(CallPiece { index, place, id, name, arguments });
     }
 }
 
@@ -217,74 +219,6 @@ fn error_in(members: &Map<String, Value>) -> Option<String> {
     Some(said.chars().take(ERROR_CHARS_MAX).collect())
 }
 
-/// The tool calls of an answer, as they come in pieces.
-#[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// For each call the index that its pieces name.
-    indices: Vec<Option<u64>>,
-}
-
-impl Calls {
-    /// Adds a piece to the call that it belongs to, or begins one.
-    ///
-    /// # Errors
-    /// There are more calls, or bytes of them, than an answer may have.
-    pub fn add(&mut self, calls: &mut Vec<ChatToolCall>, piece: CallPiece) -> Result<(), String> {
-        let at = match self.place_of(calls, &piece) {
-            Some(at) => at,
-            None if calls.len() >= CALLS_MAX => return Err(format!("more than {CALLS_MAX} tool calls")),
-            None => {
-                calls.push(ChatToolCall { kind: "function", ..ChatToolCall::default() });
-                self.indices.push(piece.index);
-                calls.len() - 1
-            }
-        };
-        let call = &mut calls[at];
-        // Some repeat the id, or the name, with each piece, and some have another id for each piece.
-        if call.id.is_empty() {
-            call.id = piece.id;
-        }
-        if call.function.name != piece.name {
-            call.function.name.push_str(&piece.name);
-        }
-        call.function.arguments.push_str(&piece.arguments);
-        let length: usize =
-            calls.iter().map(|call| call.id.len() + call.function.name.len() + call.function.arguments.len()).sum();
-        if length > CALLS_BYTES_MAX {
-            return Err(format!("tool calls of more than {CALLS_BYTES_MAX} bytes"));
-        }
-        Ok(())
-    }
-
-    /// The call that a piece goes on with; none if it begins one.
-    fn place_of(&self, calls: &[ChatToolCall], piece: &CallPiece) -> Option<usize> {
-        let with_id = || calls.iter().rposition(|call| !piece.id.is_empty() && call.id == piece.id);
-        let at = match piece.index {
-            Some(_) => self.indices.iter().rposition(|index| *index == piece.index)?,
-            None => match with_id() {
-                Some(at) => return Some(at),
-                // A whole list of calls, which need no index.
-                None if piece.place > 0 => return None,
-                None => calls.len().checked_sub(1)?,
-            },
-        };
-        let call = &calls[at];
-        let is_other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
-        // After its arguments began, a call gets no more of its name.
-        let is_other_name = piece.index.is_none()
-            && !call.function.arguments.is_empty()
-            && !piece.name.is_empty()
-            && (piece.name != call.function.name || is_whole(&call.function.arguments));
-        let begins = is_other_id && !piece.name.is_empty() || is_other_name;
-        if begins { piece.index.and_then(|_| with_id()) } else { Some(at) }
-    }
-}
-
-/// Whether arguments are there to their end.
-fn is_whole(arguments: &str) -> bool {
-    serde_json::from_str::<Value>(arguments).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -293,10 +227,6 @@ mod tests {
 
     fn read(value: &Value) -> Chunk {
         Chunk::read(value.to_string().as_bytes()).unwrap_or_else(|why| panic!("{value}: {why:?}"))
-    }
-
-    fn delta(delta: Value) -> Chunk {
-        read(&json!({ "choices": [{ "delta": delta }] }))
     }
 
     #[test]
@@ -388,138 +318,20 @@ mod tests {
             "finish_reason": "stop",
         }], "usage": { "prompt_tokens": 1, "completion_tokens": 2 } }));
         assert_eq!((whole.texts.as_slice(), whole.finish.as_deref()), (&["hello".to_owned()][..], Some("stop")));
-        assert_eq!((whole.calls.len(), whole.output_tokens), (1, Some(2)));
-    }
-
-    /// The calls, as `id name arguments`, that come of these deltas.
-    fn called(deltas: &[Value]) -> Vec<String> {
-        let (mut calls, mut all) = (Calls::default(), Vec::new());
-        for tool_calls in deltas {
-            for piece in delta(json!({ "tool_calls": tool_calls })).calls {
-                calls.add(&mut all, piece).expect("there is room");
-            }
-        }
-        all.iter().map(|call| format!("{} {} {}", call.id, call.function.name, call.function.arguments)).collect()
+        assert_eq!((whole.calls.len(), whole.output_tokens, whole.is_whole), (1, Some(2), true));
+        let piece = read(&json!({ "choices": [{ "delta": { "content": "lo" }, "message": { "content": "hello" } }] }));
+        assert_eq!((piece.texts.as_slice(), piece.is_whole), (&["lo".to_owned()][..], false));
     }
 
     #[test]
-    fn each_piece_is_of_the_call_that_it_means() {
-        let call = |index: Value, id: Value, name: Value, arguments: Value| json!({ "index": index, "id": id, "function": { "name": name, "arguments": arguments } });
-        let none = || Value::Null;
-        let two: &[&str] = &["a add {}", "b sub {}"];
-        for (deltas, wanted) in [
-            // As it should be.
-            (
-                vec![
-                    json!([call(json!(0), json!("a"), json!("add"), json!("{"))]),
-                    json!([call(json!(0), none(), none(), json!("}"))]),
-                ],
-                &two[..1],
-            ),
-            // A list of whole calls without an index, and one after the other.
-            (
-                vec![json!([
-                    call(none(), json!("a"), json!("add"), json!("{}")),
-                    call(none(), json!("b"), json!("sub"), json!("{}"))
-                ])],
-                two,
-            ),
-            (
-                vec![
-                    json!([call(none(), json!("a"), json!("add"), json!("{}"))]),
-                    json!([call(none(), json!("b"), json!("sub"), json!("{}"))]),
-                ],
-                two,
-            ),
-            // All of the index 0.
-            (
-                vec![json!([
-                    call(json!(0), json!("a"), json!("add"), json!("{}")),
-                    call(json!(0), json!("b"), json!("sub"), json!("{}"))
-                ])],
-                two,
-            ),
-            (
-                vec![
-                    json!([call(json!(0), json!("a"), json!("add"), json!("{}"))]),
-                    json!([call(json!(0), json!("b"), json!("sub"), json!("{"))]),
-                    json!([call(json!(0), none(), none(), json!("}"))]),
-                ],
-                two,
-            ),
-            // Id and name again with each piece, or another id with each.
-            (
-                vec![
-                    json!([call(json!(0), json!("a"), json!("add"), json!("{"))]),
-                    json!([call(json!(0), json!("a"), json!("add"), json!("}"))]),
-                ],
-                &two[..1],
-            ),
-            (
-                vec![
-                    json!([call(json!(0), json!("a"), json!("add"), json!("{"))]),
-                    json!([call(json!(0), json!("z"), none(), json!("}"))]),
-                ],
-                &two[..1],
-            ),
-            // From 1, with gaps, interleaved.
-            (
-                vec![
-                    json!([
-                        call(json!(1), json!("a"), json!("add"), json!("{")),
-                        call(json!(9), json!("b"), json!("sub"), json!("{"))
-                    ]),
-                    json!([call(json!(1), none(), none(), json!("}")), call(json!(9), none(), none(), json!("}"))]),
-                ],
-                two,
-            ),
-            // The name in pieces, arguments as an object, an id that is a number, one call that is no list.
-            (
-                vec![
-                    json!([call(json!(0), json!("a"), json!("a"), none())]),
-                    json!([call(json!(0), none(), json!("dd"), json!({}))]),
-                ],
-                &two[..1],
-            ),
-            (vec![json!([call(none(), json!(7), json!("add"), json!({ "x": 1 }))])], &["7 add {\"x\":1}"][..]),
-            (vec![call(json!("x"), json!("a"), json!("add"), json!("{}"))], &two[..1]),
-            // Neither index nor id.
-            (
-                vec![
-                    json!([call(none(), none(), json!("add"), json!("{}"))]),
-                    json!([call(none(), none(), json!("sub"), json!("{}"))]),
-                ],
-                &[" add {}", " sub {}"][..],
-            ),
-            (
-                vec![
-                    json!([call(none(), none(), json!("add"), json!("{"))]),
-                    json!([call(none(), none(), none(), json!("}"))]),
-                ],
-                &[" add {}"][..],
-            ),
-            (
-                vec![
-                    json!([call(none(), none(), json!("add"), json!("{}"))]),
-                    json!([call(none(), none(), json!("add"), json!("{}"))]),
-                ],
-                &[" add {}", " add {}"][..],
-            ),
-            (vec![json!([{ "function": null }, { "function": 7 }])], &["  ", "  "][..]),
+    fn half_a_character_a_bad_byte_and_a_number_that_json_does_not_have_spoil_no_piece() {
+        for (piece, text) in [
+            (&br#"{"choices":[{"delta":{"content":"a\ud83d"}}]}"#[..], "a\u{fffd}"),
+            (b"{\"choices\":[{\"delta\":{\"content\":\"a\xf0\x9f\"}}]}", "a\u{fffd}"),
+            (br#"{"choices":[{"delta":{"content":"a"},"logprobs":[{"logprob":-Infinity}]}]}"#, "a"),
         ] {
-            assert_eq!(called(&deltas), wanted, "{deltas:?}");
+            let chunk = Chunk::read(piece).unwrap_or_else(|why| panic!("{why:?}"));
+            assert_eq!(chunk.texts, [text], "{}", String::from_utf8_lossy(piece));
         }
-    }
-
-    #[test]
-    fn calls_are_few_and_short() {
-        let piece = |index: u64, arguments: String| CallPiece { index: Some(index), arguments, ..CallPiece::default() };
-        let (mut calls, mut all) = (Calls::default(), Vec::new());
-        for index in 0..CALLS_MAX as u64 {
-            assert_eq!(calls.add(&mut all, piece(index, String::new())), Ok(()));
-        }
-        assert!(calls.add(&mut all, piece(u64::MAX, String::new())).is_err_and(|why| why.contains("32")));
-        let long = calls.add(&mut all, piece(0, "x".repeat(CALLS_BYTES_MAX + 1)));
-        assert!(long.is_err_and(|why| why.contains("bytes")));
     }
 }

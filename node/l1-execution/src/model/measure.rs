@@ -48,7 +48,7 @@ pub async fn measure(
     let prompt_tokens = tokens(&messages);
     let request =
         ChatRequest { messages: &messages, functions: &[], temperature: Some(0.0), max_tokens, prompt_tokens };
-    let failed = |error: super::endpoint::EndpointError| ModelError::Client(error.to_string());
+    let failed = |error: super::error::EndpointError| ModelError::Client(error.to_string());
     let begun = Instant::now();
     let mut stream = client.ask(&client.body(&request)).await.map_err(failed)?;
     let mut first = None;

@@ -5,15 +5,18 @@
 //! is looked for in its memory. The answer is streamed. Dropping the turn closes the connection, which is how a new message
 //! interrupts an answer.
 
+mod calls;
 mod chat;
 mod checkpoint;
 mod chunk;
 mod endpoint;
+mod error;
 mod machine;
 mod measure;
 mod notes;
 mod replay;
 mod spent;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -42,9 +45,11 @@ use crate::tools::{CallKind, CallRecord, Denied, ModelClearance, ToolError, Tool
 use crate::{binding, context};
 use chat::{ChatMessage, ChatToolCall};
 use checkpoint::Background;
-use endpoint::{ChatRequest, Completion, Endpoint, EndpointError};
+use endpoint::{ChatRequest, Endpoint};
+use error::EndpointError;
 use machine::{ExpectedLatency, LatencyEstimate};
 use spent::Spent;
+use stream::Completion;
 
 pub use measure::{MeasuredAnswer, measure};
 

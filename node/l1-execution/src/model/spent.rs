@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::endpoint::Completion;
+use super::stream::Completion;
 use crate::agent::AgentError;
 
 /// The usage of one turn so far.

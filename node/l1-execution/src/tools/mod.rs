@@ -26,7 +26,7 @@ use crate::decisions::{Decisions, GateRefusal};
 use crate::definition::{Pins, Unfit, hash};
 use crate::effects::Effects;
 use crate::known::Known;
-use crate::model_names::{among, model_name};
+use crate::model_names::model_name;
 use crate::output_schemas::OutputSchemas;
 use crate::patience;
 use crate::profiles::Profiles;
@@ -177,7 +177,7 @@ impl Tools {
         arguments: &str,
         ruling: Option<RulingAhead>,
     ) -> (Result<Value, ToolError>, CallRecord) {
-        let name = among(name, self.known().names());
+        let name = self.known().real_name(name);
         let begun = Instant::now();
         let mut record = CallRecord::of(name.clone(), self.known().expected(&name));
         let span = record.span(self.decisions.agent().name());

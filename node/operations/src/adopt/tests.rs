@@ -189,6 +189,19 @@ fn more_skills_than_an_agent_may_have_are_named() {
 }
 
 #[test]
+fn a_tool_that_no_contract_can_name_is_told_by_a_short_and_visible_name() {
+    let at = command(&["box"]);
+    let tools = ["good".to_owned(), "x".repeat(4_096), "bad\u{1b}[2J".to_owned()];
+    let tools = tools.map(|name| tool(&name, "", json!({})));
+    let draft = adoption(&at, Callers::Own).write(&at, Found::Tools(tools.into(), Vec::new())).expect("a draft");
+    assert_eq!(draft.pins.expect("pins").len(), 1);
+    let told: Vec<&String> =
+        draft.left_out.iter().filter(|(_, why)| why.contains("cannot name it")).map(|(what, _)| what).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|name| name.chars().count() <= 93 && !name.contains('\u{1b}')), "{told:?}");
+}
+
+#[test]
 fn more_tools_than_a_contract_may_name_are_left_out_and_named() {
     let at = command(&["box"]);
     for (number, more) in
