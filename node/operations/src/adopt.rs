@@ -12,6 +12,7 @@ use std::path::Path;
 
 use a2a::{AgentCard, AgentSkill};
 use althing_execution::definition::{Definition, Pins};
+use althing_execution::process::CARD_PLACES;
 use althing_execution::{Host, Lacks, Needs, agreed_digest, http};
 use althing_protocol::contract::{Class, ContractProblem, Security, Srt};
 use althing_protocol::{Contract, digest, hex};
@@ -25,8 +26,6 @@ use althing_things::{CardSignature, Entry, Found, Omissions, Unrecognised, recog
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Where cards are, also of agents before A2A 0.3, below the address that is adopted.
-const CARD_PLACES: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 /// Names of tools in one sentence.
 const NAMED_MAX: usize = 8;
 /// The server of tools in the agent file of an MCP server.

@@ -66,6 +66,9 @@ pub enum AgentError {
     /// The agent's program answered with something that is not A2A.
     #[error("the agent's program answered with {0}")]
     NotA2a(String),
+    /// The agent's program answered with more than is read; what is said of that.
+    #[error("the agent's program answered with too much: {0}")]
+    TooLong(&'static str),
     /// The journal of the turn cannot go on.
     #[error(transparent)]
     Journal(JournalError),
@@ -126,6 +129,7 @@ impl AgentError {
             | AgentError::Busy(_)
             | AgentError::Exhausted(_)
             | AgentError::GateRefused(_)
+            | AgentError::TooLong(_)
             | AgentError::Internal(_)
             | AgentError::Breakdown(_)
             | AgentError::Journal(_)
@@ -182,6 +186,7 @@ mod tests {
             (AgentError::GateRefused("the gate says why".to_owned()), true, false),
             (AgentError::NotA2a("an event with the name \"three\"".to_owned()), true, true),
             (AgentError::NotA2a("an event with the name \"three\"".to_owned()), false, true),
+            (AgentError::TooLong("its answer has more than 4 MiB"), true, false),
             (AgentError::Down { agent: "clerk".to_owned(), why: "it failed at three".to_owned() }, true, true),
             (AgentError::Crash("wasm trap at three".to_owned()), true, true),
             (AgentError::OverBudget("memory of three".to_owned()), true, true),

@@ -36,7 +36,7 @@ const CARD_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::
 const CARD_PATIENCE_MIN: Duration = Duration::from_millis(250);
 const CARD_PATIENCE_MAX: Duration = Duration::from_secs(5);
 /// Where a card is, below the address of its agent, and where A2A had it before 0.3.
-const CARD_PLACES: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+pub const CARD_PLACES: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 /// The longest answer that is not a stream, bytes.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Bytes of an extension of a program's card, as JSON; longer ones are left out.
@@ -389,15 +389,10 @@ pub(super) async fn whole(response: Response) -> Result<Vec<u8>, AgentError> {
     while let Some(chunk) = bytes.next().await {
         body.extend_from_slice(&chunk.map_err(broke_off)?);
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(AgentError::NotA2a(too_long()));
+            return Err(AgentError::TooLong(RESULT_TOO_LONG));
         }
     }
     Ok(body)
-}
-
-/// What is said of an answer of more than [`ANSWER_BYTES_MAX`].
-pub(super) fn too_long() -> String {
-    format!("too much: {RESULT_TOO_LONG}")
 }
 
 fn broke_off(error: reqwest::Error) -> AgentError {

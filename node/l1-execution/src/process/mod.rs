@@ -31,6 +31,7 @@ pub use accounts::{AccountHold, Accounts, AccountsError, ProgramOf};
 pub use althing_keeper::remove_all;
 pub use calls::{CallRefused, ProgramCalls, ServeCalls, ServeSocket, TURN_HEADER};
 pub use card::{CardFault, ShownCard};
+pub use client::CARD_PLACES;
 pub use containment::{
     AgentFiles, ContainmentError, FILE_GIB_MAX, Guarded, JobError, ProgramSpec, holds_more, job, refusals,
 };
@@ -359,13 +360,13 @@ impl ProcessAgent {
             }
             _ => down("its program does not answer yet".to_owned()),
         })?;
-        let turn = state::told(turn);
+        let (agent, turn) = (&*self.shared.name, state::told(turn));
         let _working = self.shared.asker.work.begin();
         let ended = match &self.shared.calls {
-            None => answer::turn(client, turn, out).await,
+            None => answer::turn(client, agent, turn, out).await,
             Some((calls, _)) => {
                 let open = calls.open();
-                answer::turn(client.of_turn(open.header()), turn, out).await
+                answer::turn(client.of_turn(open.header()), agent, turn, out).await
             }
         };
         if matches!(ended, Err(AgentError::Breakdown(_))) {

@@ -113,7 +113,7 @@ impl Agent for RemoteAgent {
             let down = || AgentError::Down { agent: self.name.clone(), why };
             // Nothing that it answers says how far it may go.
             context::hear(Some(Label::UNLABELLED));
-            let ended = answer::turn(client.ok_or_else(down)?, turn, out).await;
+            let ended = answer::turn(client.ok_or_else(down)?, &self.name, turn, out).await;
             self.note(&ended);
             ended
         })

@@ -93,6 +93,7 @@ pub(super) fn course(error: &AgentError) -> TurnCourse {
         | AgentError::Rejected(_)
         | AgentError::Refused { .. }
         | AgentError::NotA2a(_)
+        | AgentError::TooLong(_)
         | AgentError::Breakdown(_)
         | AgentError::Down { .. } => TurnCourse::Failed,
         AgentError::Busy(_)
@@ -142,6 +143,7 @@ mod tests {
             (AgentError::Refused { code: -32_600, message: text(), details: Vec::new() }, TurnCourse::Failed),
             (down, TurnCourse::Failed),
             (AgentError::Breakdown("the agent's program did not answer"), TurnCourse::Failed),
+            (AgentError::TooLong("its answer has more than 4 MiB"), TurnCourse::Failed),
             (AgentError::Crash(text()), TurnCourse::Crashed),
             (AgentError::OverBudget(text()), TurnCourse::OverBudget),
             (AgentError::GateRefused(refused()), TurnCourse::Refused),

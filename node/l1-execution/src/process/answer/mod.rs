@@ -10,7 +10,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
-use a2a::{Message, Task, error_code, methods};
+use a2a::{Message, error_code, methods};
 use reqwest::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,10 +21,9 @@ use crate::agent::{AgentError, Output, Parameters, Turn};
 use crate::lenient_json;
 use crate::process::client::{Client, PROGRAM_ENDED, whole};
 use crate::process::text::unmarked;
-use crate::tools::RESULT_TOO_LONG;
 use machine::course::{Course, Miss};
-use machine::decoder;
-use reading::{Answer, Tasks, log_omissions};
+use machine::decoder::{self, ToldTask};
+use reading::{Answer, Tasks};
 use relay::Relay;
 
 /// How long a program may take to answer a cancellation.
@@ -48,11 +47,11 @@ impl fmt::Display for RemoteTask {
     }
 }
 
-/// Sends one message to the program, and tells its outputs until the answer is complete.
+/// Sends one message to the program of the agent of that name, and tells its outputs until the answer is complete.
 ///
 /// # Errors
 /// The program's own error; that its answer ended while it worked, or has a gap, and asking for its task did not help.
-pub(super) async fn turn(client: Client, turn: Turn, out: Output) -> Result<(), AgentError> {
+pub(super) async fn turn(client: Client, agent: &str, turn: Turn, out: Output) -> Result<(), AgentError> {
     let remote: Option<RemoteTask> = turn.remembered.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
     let mut message = turn.message;
     let context = remote.as_ref().map(|remote| remote.context_id.clone()).filter(|context| !context.is_empty());
@@ -64,7 +63,8 @@ pub(super) async fn turn(client: Client, turn: Turn, out: Output) -> Result<(), 
     // A task of its own, so that a turn that is dropped before the program answers can still be cancelled there.
     let stop = CancellationToken::new();
     let dropped = stop.clone().drop_guard();
-    let running = RunningTurn { peer: Peer { client, parameters }, answer: Answer::new(relay, course) };
+    let answer = Answer::new(agent.to_owned(), turn.task_id, relay, course);
+    let running = RunningTurn { peer: Peer { client, parameters }, answer };
     let ended = tokio::spawn(running.until_stopped(message, stop)).await;
     drop(dropped);
     ended.unwrap_or_else(|error| Err(AgentError::internal("the turn broke off", error)))
@@ -94,7 +94,7 @@ pub(super) async fn cancel(
     };
     let task = answer.and_then(|task| decoder::task(task).map_err(AgentError::NotA2a));
     let task = task.inspect_err(|reason| tracing::debug!(%reason, "agent's program did not cancel its task"));
-    Ok(task.ok().and_then(|(task, _)| task.status.message))
+    Ok(task.ok().and_then(|told| told.task.status.message))
 }
 
 /// The result of an operation that answers once.
@@ -123,7 +123,7 @@ struct Peer {
 }
 
 impl Tasks for Peer {
-    async fn task(&self, id: &str) -> Result<Task, Miss> {
+    async fn task(&self, id: &str) -> Result<ToldTask, Miss> {
         let mut request = json!({ "id": id });
         if let Some(length) = self.parameters.history_length {
             request["historyLength"] = json!(length);
@@ -131,9 +131,7 @@ impl Tasks for Peer {
         let asking = ask(&self.client, methods::GET_TASK, request, &self.parameters);
         let answer = timeout(TELL_TIMEOUT, asking).await;
         let answer = answer.map_err(|_| Miss::Now(format!("no answer within {} s", TELL_TIMEOUT.as_secs())))?;
-        let (task, omissions) = decoder::task(answer.map_err(miss)?).map_err(Miss::Odd)?;
-        log_omissions(&omissions);
-        Ok(task)
+        decoder::task(answer.map_err(miss)?).map_err(Miss::Odd)
     }
 }
 
@@ -201,9 +199,7 @@ fn miss(error: AgentError) -> Miss {
             Miss::Silent(format!("it refuses to tell of its task (GetTask): {what}"))
         }
         // What was too long once grows only.
-        AgentError::NotA2a(what) if what.ends_with(RESULT_TOO_LONG) => {
-            Miss::Ever(format!("its task cannot be read (GetTask): {what}"))
-        }
+        AgentError::TooLong(what) => Miss::Ever(format!("its task cannot be read (GetTask): {what}")),
         AgentError::Breakdown(what) if what == PROGRAM_ENDED => Miss::Ever("the agent's program ended".to_owned()),
         AgentError::Breakdown(what) => Miss::Now(what.to_owned()),
         error => Miss::Now(error.to_string()),

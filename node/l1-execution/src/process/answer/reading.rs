@@ -3,15 +3,15 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use a2a::{Message, StreamResponse, Task, TaskStatus};
+use a2a::{Message, StreamResponse, TaskStatus};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::machine::course::{After, Course, Miss, Next, Verdict};
-use super::machine::decoder::{AnswerItem, Decoder};
-use super::machine::repairs::{Omission, OmissionKind};
+use super::machine::decoder::{AnswerItem, Decoder, ToldTask};
+use super::machine::omissions::{NamedPlaces, Omission, OmissionKind};
 use super::relay::Relay;
 use crate::agent::AgentError;
 
@@ -23,11 +23,16 @@ const REST_BYTES_MAX: usize = 64 << 10;
 /// Who tells of an agent's tasks.
 pub(super) trait Tasks {
     /// The agent's task as it is now.
-    fn task(&self, id: &str) -> impl Future<Output = Result<Task, Miss>> + Send;
+    fn task(&self, id: &str) -> impl Future<Output = Result<ToldTask, Miss>> + Send;
 }
 
 /// The answer to a message.
 pub(super) struct Answer {
+    /// The name of who answers, and the task of this node that it answers in, for logs.
+    agent: String,
+    task: String,
+    /// What was left out of it, and named in the log.
+    omitted: NamedPlaces,
     relay: Relay,
     course: Course,
     begun: Instant,
@@ -39,9 +44,10 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// None yet; the turn begins now.
-    pub fn new(relay: Relay, course: Course) -> Answer {
-        Answer { relay, course, begun: Instant::now(), gave_up: false, held: None, end: None }
+    /// None yet; the turn of that agent in that task of this node begins now.
+    pub fn new(agent: String, task: String, relay: Relay, course: Course) -> Answer {
+        let (omitted, begun) = (NamedPlaces::default(), Instant::now());
+        Answer { agent, task, omitted, relay, course, begun, gave_up: false, held: None, end: None }
     }
 
     /// Cancelled as soon as the id of the agent's task is known.
@@ -101,11 +107,7 @@ impl Answer {
     async fn take(&mut self, item: AnswerItem) -> Result<(), AgentError> {
         match item {
             AnswerItem::Details(omissions) => {
-                log_omissions(&omissions);
-                Ok(())
-            }
-            AnswerItem::Piece(skipped) if self.course.is_heard() => {
-                tracing::info!(left_out = skipped.what, "an agent's answer is complete without what cannot be read");
+                self.name_omissions(&omissions);
                 Ok(())
             }
             _ if self.course.is_heard() => Ok(()),
@@ -116,7 +118,25 @@ impl Answer {
                 self.course.note_gap(skipped);
                 Ok(())
             }
-            AnswerItem::Endless(what) => self.course.endless(what),
+            AnswerItem::Endless => self.course.endless(),
+        }
+    }
+
+    /// Names in the log what was left out, the first time: what people would have read to the node's owner.
+    fn name_omissions(&mut self, omissions: &[Omission]) {
+        let (agent, task) = (self.agent.as_str(), self.task.as_str());
+        for omission in omissions {
+            if !self.omitted.note(omission) {
+                continue;
+            }
+            match omission.kind {
+                OmissionKind::Detail => {
+                    tracing::debug!(agent, task, at = %omission, "a member of an agent's answer is not as A2A 1.0 has it");
+                }
+                OmissionKind::Message | OmissionKind::LastWord | OmissionKind::Artifact => {
+                    tracing::info!(agent, task, at = %omission, "a part of an agent's answer cannot be read, and is left out");
+                }
+            }
         }
     }
 
@@ -191,7 +211,12 @@ impl Answer {
         }
     }
 
-    async fn hear_task(&mut self, task: Task) -> Result<After, AgentError> {
+    async fn hear_task(&mut self, told: ToldTask) -> Result<After, AgentError> {
+        self.name_omissions(&told.omissions);
+        let ToldTask { task, gap, .. } = told;
+        if let Some(gap) = gap.filter(|_| self.course.task() == Some(task.id.as_str())) {
+            self.course.note_gap(gap);
+        }
         let (before, state) = (self.relay.output_count(), task.status.state.clone());
         let has_word = task.status.message.is_some();
         let event = StreamResponse::Task(task);
@@ -213,18 +238,6 @@ impl Answer {
             (_, event) => self.relay.put(event).await?,
         }
         Ok(After::Told { changed: self.relay.output_count() > before })
-    }
-}
-
-/// Names what was left out of an event: what people would have read to the node's owner.
-pub(super) fn log_omissions(omissions: &[Omission]) {
-    for Omission { at, kind } in omissions {
-        match kind {
-            OmissionKind::Detail => tracing::debug!(at, "a member of an agent's answer is not as A2A 1.0 has it"),
-            OmissionKind::Message | OmissionKind::Artifact => {
-                tracing::info!(at, "a part of an agent's answer is not as A2A 1.0 has it, and is left out");
-            }
-        }
     }
 }
 

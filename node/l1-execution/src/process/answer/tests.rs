@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Mutex;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use a2a::{Message, Part, Role, TaskState};
 use bytes::Bytes;
@@ -233,6 +234,8 @@ fn written(items: &[Item], dice: &mut Dice) -> (Vec<u8>, Vec<usize>) {
 #[derive(Debug, Clone)]
 enum Told {
     State(&'static str, &'static str),
+    /// The task as its agent writes it.
+    Task(Value),
     Miss(Miss),
 }
 
@@ -254,12 +257,13 @@ fn told(dice: &mut Dice) -> Vec<Told> {
 struct Script(Mutex<VecDeque<Told>>);
 
 impl Tasks for Script {
-    async fn task(&self, id: &str) -> Result<Task, Miss> {
+    async fn task(&self, id: &str) -> Result<ToldTask, Miss> {
         assert!([OURS, OTHERS].contains(&id), "{id:?} was never named");
         // At its end, the server is gone.
         let next = self.0.lock().expect("no holder panics").pop_front();
         match next.unwrap_or(Told::Miss(Miss::Ever("its server is gone".to_owned()))) {
-            Told::State(of, state) => decoder::task(task(of, state, MADE)).map(|(task, _)| task).map_err(Miss::Odd),
+            Told::State(of, state) => decoder::task(task(of, state, MADE)).map_err(Miss::Odd),
+            Told::Task(task) => decoder::task(task).map_err(Miss::Odd),
             Told::Miss(miss) => Err(miss),
         }
     }
@@ -356,8 +360,8 @@ fn right<'a>(said: impl Iterator<Item = &'a Meaning>, told: &[Told]) -> Right {
             Told::State(id, _) => is_alone &= *id != named,
             Told::Miss(Miss::Unknown) if is_alone => return Right::Either,
             Told::Miss(Miss::Ever(_) | Miss::Silent(_) | Miss::Unknown) => return Right::Failure,
-            // It is asked again.
-            Told::Miss(Miss::Now(_) | Miss::Odd(_)) => {}
+            // It is asked again. No ending has a task in words of its own.
+            Told::Miss(Miss::Now(_) | Miss::Odd(_)) | Told::Task(_) => {}
         }
     }
     Right::Failure
@@ -391,8 +395,8 @@ async fn all(mut made: Outputs) -> Vec<Made> {
 /// What comes of an ending.
 async fn comes_of(ending: &Ending) -> (Vec<Made>, Result<(), AgentError>) {
     let (out, made) = Output::channel();
-    let mut answer =
-        Answer::new(Relay::new(out, &Message::new(Role::User, vec![Part::text("x")]), &[]), Course::new(None, None));
+    let relay = Relay::new(out, &Message::new(Role::User, vec![Part::text("x")]), &[]);
+    let mut answer = Answer::new("shop".to_owned(), "t-0".to_owned(), relay, Course::new(None, None));
     let pieces = ending.arrives.chunks(ending.pieces).map(|piece| Ok(Bytes::copy_from_slice(piece)));
     let pieces: Vec<Result<Bytes, Broken>> = pieces.chain(ending.breaks.then_some(Err(Broken))).collect();
     let script = Script(Mutex::new(ending.told.iter().cloned().collect()));
@@ -557,7 +561,7 @@ fn what_is_refused_ends_the_asking_and_what_fails_does_not() {
         refused(error_code::INVALID_PARAMS),
         odd("HTTP 401 Unauthorized"),
         odd("HTTP 404 Not Found"),
-        odd(&crate::process::client::too_long()),
+        AgentError::TooLong("its answer has more than 4 MiB"),
         AgentError::Breakdown(PROGRAM_ENDED),
     ] {
         assert!(matches!(miss(error.clone()), Miss::Ever(_) | Miss::Silent(_)), "{error:?}");
@@ -596,4 +600,117 @@ async fn an_odd_part_beside_a_good_one_loses_neither_the_good_one_nor_the_end() 
     let (_, ended) = streamed(&items, false, &[Told::Miss(Miss::Unknown)]).await;
     let error = ended.expect_err("nobody knows what is missing").to_string();
     assert!(error.contains("/artifactUpdate/artifact/parts/1"), "{error}");
+}
+
+/// A task that is over, or waits, with a word that cannot be read.
+fn unheard(state: &str) -> Value {
+    let message = json!({ "messageId": "q", "role": "ROLE_AGENT", "parts": [{ "file": { "uri": "x" } }] });
+    let mut task = task(OURS, state, "");
+    task["status"]["message"] = message;
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_state_without_its_word_is_told_with_that_word_or_has_failed() {
+    let mut heard = unheard("INPUT_REQUIRED");
+    heard["status"]["message"]["parts"] = json!([{ "text": "which one?" }]);
+    for state in ["INPUT_REQUIRED", "COMPLETED"] {
+        let update = json!({ "taskId": OURS, "contextId": "c", "status": unheard(state)["status"] });
+        let results = [json!({ "statusUpdate": update }), json!({ "task": unheard(state) })];
+        for result in results {
+            let items = [Item::of(&result, Meaning::State(OURS, "INPUT_REQUIRED"))];
+            let (made, ended) = streamed(&items, false, &[Told::Task(heard.clone())]).await;
+            ended.expect("its task says what it asks");
+            assert_eq!(end(&made).as_deref(), Some("INPUT_REQUIRED"));
+            let word = |made: &Made| match made {
+                Made::Status(_, said) => said.as_ref().and_then(Message::text).map(str::to_owned),
+                _ => None,
+            };
+            assert_eq!(made.iter().filter_map(word).collect::<Vec<_>>(), ["which one?"]);
+            // Neither a task that has lost the word too nor one that never had it says what was said.
+            for told in [unheard(state), task(OURS, state, "")] {
+                let (made, ended) = streamed(&items, false, &vec![Told::Task(told); 8]).await;
+                let error = ended.expect_err("nobody knows what it said").to_string();
+                assert!(error.contains("could not be read") && error.contains("/status/message"), "{error}");
+                assert!(!made.iter().any(|made| matches!(made, Made::Status(..))), "{made:?}");
+            }
+        }
+    }
+    // A task that was asked for is not taken for all that was said either, nor asked for without end.
+    let working = [Item::task(OURS, "WORKING", "")];
+    let (_, ended) = streamed(&working, true, &vec![Told::Task(unheard("COMPLETED")); 8]).await;
+    let error = ended.expect_err("nobody knows what it said").to_string();
+    assert!(error.contains("could not be read") && error.contains("/task/status/message"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_nobody_knows_is_waited_through() {
+    let working = [Item::task(OURS, "WORKING", "")];
+    let mut running = task(OURS, "WORKING", "");
+    running["status"]["state"] = json!("running");
+    let mut told = vec![Told::Task(running); 16];
+    told.push(Told::State(OURS, "COMPLETED"));
+    let (made, ended) = streamed(&working, true, &told).await;
+    ended.expect("its task went on, and well");
+    assert_eq!((text(&made).as_str(), end(&made).as_deref()), (MADE, Some("COMPLETED")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_without_an_id_is_told_once_whatever_else_changes() {
+    let working = |n: u32| {
+        let message = json!({ "contextId": n.to_string(), "metadata": { "at": n }, "parts": [{ "text": "at it" }] });
+        let mut task = task(OURS, "WORKING", "");
+        task["status"]["message"] = message;
+        Told::Task(task)
+    };
+    let mut told: Vec<Told> = (0..20).map(working).collect();
+    told.push(Told::State(OURS, "COMPLETED"));
+    let (made, ended) = streamed(&[Item::task(OURS, "WORKING", "")], true, &told).await;
+    ended.expect("it is complete");
+    let words = made.iter().filter(|made| matches!(made, Made::Status(TaskState::Working, Some(_)))).count();
+    assert_eq!(words, 1, "{made:?}");
+}
+
+/// The lines of a log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no holder panics").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_out_is_named_once_with_its_agent_and_its_task() {
+    let log = Log::default();
+    let to = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let odd = |number: usize| {
+        let mut parts = vec![json!({ "odd": 1 }); number];
+        parts.push(json!({ "text": MADE }));
+        let artifact = json!({ "artifactId": "a", "parts": parts });
+        let mut task = task(OURS, "WORKING", "");
+        task["artifacts"] = json!([artifact]);
+        task["status"]["message"] = json!("a word");
+        task
+    };
+    let items: Vec<Item> =
+        (1..40).map(|number| Item::of(&json!({ "task": odd(number) }), Meaning::Gap(true))).collect();
+    let told: Vec<Told> = (1..40).map(|number| Told::Task(odd(number))).collect();
+    let (_, ended) = streamed(&items, false, &[&told[..], &[Told::State(OURS, "COMPLETED")]].concat()).await;
+    ended.expect("its task shows all");
+    let bytes = log.0.lock().expect("no holder panics").clone();
+    let text = String::from_utf8(bytes).expect("text");
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("is left out")).collect();
+    assert_eq!(lines.len(), 2, "one for each kind of place: {text}");
+    for line in lines {
+        assert!(line.contains("agent=\"shop\"") && line.contains("task=\"t-0\""), "{line}");
+    }
 }

@@ -21,7 +21,7 @@ struct ArtifactContent {
 pub enum Share {
     /// Each artifact, as far as it was told, or another one in its place.
     All,
-    /// There is no artifact, and none was told.
+    /// There is nothing in any artifact, and nothing was told of one.
     Nothing,
     /// Less than was told, or nobody knows.
     Less,
@@ -31,8 +31,9 @@ impl Artifacts {
     /// How much that task has of what was told.
     pub fn share(&self, task: &Task) -> Share {
         let whole = task.artifacts.as_deref().unwrap_or_default();
-        if whole.is_empty() {
-            return if self.0.is_empty() { Share::Nothing } else { Share::Less };
+        if whole.iter().all(|one| one.parts.is_empty()) {
+            let is_empty = self.0.values().all(|told| told.parts.is_empty());
+            return if is_empty { Share::Nothing } else { Share::Less };
         }
         let has = |(id, told): (&String, &ArtifactContent)| {
             let is_it = |one: &&Artifact| one.artifact_id == *id;
@@ -161,6 +162,7 @@ mod tests {
         };
         let mut told = Artifacts::default();
         assert_eq!(told.share(&task(&[])), Share::Nothing);
+        assert_eq!(told.share(&task(&[artifact(&[])])), Share::Nothing, "an artifact without parts shows nothing");
         assert_eq!(told.share(&task(&[artifact(&["one"])])), Share::All);
         told.note(&artifact(&["one ", "three"]), false);
         for (texts, share) in [

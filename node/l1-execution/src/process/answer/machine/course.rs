@@ -4,16 +4,19 @@
 
 use std::time::Duration;
 
-use a2a::{Message, StreamResponse, TaskState};
+use a2a::{Message, StreamResponse, TaskState, TaskStatus};
 
 use super::artifacts::Share;
 use super::decoder::{Hint, SkippedItem};
 use super::evidence::{Pieces, Subject};
+use super::words::may_be_whole;
 use crate::agent::AgentError;
+use crate::tools::RESULT_TOO_LONG;
 
 /// Before the task is asked for: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// How long requests for the task may lead to nothing, where the turn has no end of its own.
+/// How long requests for the task may lead to nothing, where the turn has no end of its own; and in any turn, how long they may
+/// lead to what cannot be read.
 const SILENT_MAX: Duration = Duration::from_secs(600);
 /// How long a task may change nothing while it is asked for.
 const STILL_MAX: Duration = Duration::from_secs(3_600);
@@ -21,8 +24,6 @@ const STILL_MAX: Duration = Duration::from_secs(3_600);
 const REFUSED_STILL_MAX: Duration = Duration::from_secs(120);
 /// How often a task is asked for whose answer is at its end, and has a gap.
 const GAP_ASKS_MAX: u32 = 5;
-/// How often in a row a task is asked for that its agent tells in a form that cannot be read.
-const ODD_ASKS_MAX: u32 = 8;
 /// Before the end of the turn's time, the task is asked for the last time.
 const LAST: Duration = Duration::from_millis(200);
 /// Things in a row in an answer that are not A2A, and are passed over.
@@ -45,10 +46,11 @@ pub struct Course {
     refusal: Option<AgentError>,
     /// Requests for the task in a row that led to nothing, and why the last one did.
     missed: Option<(u32, String)>,
-    /// How many of them in a row were answered with what cannot be read.
-    odd: u32,
+    /// Whether what the agent told of its task last could not be read.
+    is_odd: bool,
     pause: Duration,
-    /// When the agent told something last, since the turn began.
+    /// When the agent told something last, since the turn began. Of what cannot be read, the first counts: it may tell the same for
+    /// ever.
     heard: Duration,
     /// When the task changed last, since the turn began.
     changed: Duration,
@@ -106,7 +108,7 @@ pub enum After {
 pub enum Miss {
     /// The same request may succeed later; why it did not now.
     Now(String),
-    /// The agent told something that cannot be read, in words: it is not asked without end, since it may tell the same for ever.
+    /// The agent told something that cannot be read, in words: it may tell the same for ever, or something else once its task goes on.
     Odd(String),
     /// It never will, in words.
     Ever(String),
@@ -144,7 +146,7 @@ impl Course {
             foreign: 0,
             refusal: None,
             missed: None,
-            odd: 0,
+            is_odd: false,
             pause: PAUSE.0,
             heard: Duration::ZERO,
             changed: Duration::ZERO,
@@ -168,18 +170,18 @@ impl Course {
             return Verdict::Pass;
         }
         self.foreign = 0;
-        let (task, state) = match event {
+        let (task, status) = match event {
             StreamResponse::Message(message) => return self.hear_message(message),
-            StreamResponse::Task(task) => (&task.id, Some(&task.status.state)),
-            StreamResponse::StatusUpdate(update) => (&update.task_id, Some(&update.status.state)),
+            StreamResponse::Task(task) => (&task.id, Some(&task.status)),
+            StreamResponse::StatusUpdate(update) => (&update.task_id, Some(&update.status)),
             StreamResponse::ArtifactUpdate(update) => (&update.task_id, None),
         };
         if self.subject.is_named() && self.task() != Some(task.as_str()) {
             return Verdict::Pass;
         }
         self.subject = Subject::Task(task.clone());
-        let Some(state) = state.filter(|state| is_last(state)) else { return Verdict::Take };
-        if may_be_whole(state) && !self.has_all(share) {
+        let Some(status) = status.filter(|status| is_last(&status.state)) else { return Verdict::Take };
+        if may_be_whole(&status.state) && !self.has_all(status, share) {
             self.reach(Stage::Left);
             self.pieces.withhold();
             return Verdict::Withhold;
@@ -206,13 +208,15 @@ impl Course {
         Verdict::Hold
     }
 
-    /// Whether nothing of the answer can be missing.
-    fn has_all(&self, share: Share) -> bool {
-        match (self.pieces.gap(), share) {
+    /// Whether nothing of the answer can be missing that ends with that status.
+    fn has_all(&self, status: &TaskStatus, share: Share) -> bool {
+        match (self.pieces.gap().map(|gap| gap.hint), share) {
             (None, _) | (_, Share::All) => true,
+            (_, Share::Nothing) if self.stage != Stage::Asking => false,
             // An agent that is asked and knows of no artifacts had none, unless one was seen.
-            (Some(gap), Share::Nothing) => self.stage == Stage::Asking && gap.hint < Hint::Artifact,
-            (Some(_), Share::Less) => false,
+            (Some(Hint::Anything | Hint::Task), Share::Nothing) => true,
+            (Some(Hint::LastWord), Share::Nothing) => status.message.is_some(),
+            (Some(Hint::Artifact), Share::Nothing) | (Some(_), Share::Less) => false,
         }
     }
 
@@ -240,11 +244,11 @@ impl Course {
     ///
     /// # Errors
     /// There is no task that could be asked for.
-    pub fn endless(&mut self, what: String) -> Result<(), AgentError> {
+    pub fn endless(&mut self) -> Result<(), AgentError> {
         if self.task().is_none() {
-            return Err(AgentError::NotA2a(what));
+            return Err(AgentError::TooLong(RESULT_TOO_LONG));
         }
-        self.note_gap(SkippedItem { what, hint: Hint::Artifact });
+        self.note_gap(SkippedItem { what: RESULT_TOO_LONG.to_owned(), hint: Hint::Artifact });
         self.leave()
     }
 
@@ -290,12 +294,12 @@ impl Course {
         let Some(task) = self.task().map(str::to_owned) else {
             return Next::Fail(self.no_a2a());
         };
-        self.odd = if matches!(after, After::Missed(Miss::Odd(_))) { self.odd + 1 } else { 0 };
         match after {
             After::Answer | After::Told { changed: true } => {
-                (self.pause, self.changed, self.heard, self.missed) = (PAUSE.0, now, now, None);
+                (self.pause, self.changed, self.heard) = (PAUSE.0, now, now);
+                (self.missed, self.is_odd) = (None, false);
             }
-            After::Told { changed: false } => (self.heard, self.missed) = (now, None),
+            After::Told { changed: false } => (self.heard, self.missed, self.is_odd) = (now, None, false),
             // Nothing but the message is there, or ever will be.
             After::Missed(Miss::Unknown | Miss::Silent(_))
                 if matches!((&self.subject, &self.pieces), (Subject::Message(_), Pieces::Whole)) =>
@@ -305,13 +309,17 @@ impl Course {
             }
             After::Missed(Miss::Unknown) => return Next::Fail(self.failure("it does not know its task any more")),
             After::Missed(Miss::Ever(why) | Miss::Silent(why)) => return Next::Fail(self.failure(&why)),
-            After::Missed(Miss::Odd(why)) if self.odd > ODD_ASKS_MAX => {
-                return Next::GiveUp(self.failure(&format!("its task cannot be read (GetTask): {why}")));
+            After::Missed(Miss::Odd(why)) => {
+                if !std::mem::replace(&mut self.is_odd, true) {
+                    self.heard = now;
+                }
+                if now.saturating_sub(self.heard) >= SILENT_MAX {
+                    // It may be over at the agent, and well: nothing is cancelled there.
+                    return Next::Fail(self.failure(&format!("its task cannot be read (GetTask): {why}")));
+                }
+                self.miss(why);
             }
-            After::Missed(Miss::Now(why) | Miss::Odd(why)) => {
-                let times = self.missed.take().map_or(0, |(times, _)| times);
-                self.missed = Some((times + 1, why));
-            }
+            After::Missed(Miss::Now(why)) => self.miss(why),
         }
         if let Pieces::Withheld { asks, .. } = &mut self.pieces {
             *asks += 1;
@@ -338,6 +346,11 @@ impl Course {
         Next::Ask { task, pause: left.map_or(pause, |left| pause.min(left)) }
     }
 
+    fn miss(&mut self, why: String) {
+        let times = self.missed.take().map_or(0, |(times, _)| times);
+        self.missed = Some((times + 1, why));
+    }
+
     /// Gives the task up, with what asking for it led to last.
     fn give_up(&self, why: &str) -> Next {
         Next::GiveUp(self.failure(&match &self.missed {
@@ -360,11 +373,6 @@ impl Course {
 
 fn failed(why: &str) -> AgentError {
     AgentError::Failed(format!("{ENDED}: {why}"))
-}
-
-/// Whether a task in this last state has all that was made of it, which people then read.
-fn may_be_whole(state: &TaskState) -> bool {
-    matches!(state, TaskState::Completed | TaskState::InputRequired | TaskState::AuthRequired)
 }
 
 /// Whether no more comes of a task by itself: it is over, or waits for its user.

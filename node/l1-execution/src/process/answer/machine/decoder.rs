@@ -1,14 +1,16 @@
 //! Reads the bytes of an answer: events of a stream, or JSON that is the only one. Which of both comes is told by the first
 //! character, for servers name the wrong media type.
 
-use a2a::{StreamResponse, Task, TaskState};
+use a2a::{Message, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
 use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::repairs::{Omission, OmissionKind, culprit, mend};
+use super::omissions::{Omission, OmissionKind};
+use super::repairs::{culprit, read_mended};
+use super::words::may_be_whole;
 use crate::agent::AgentError;
 use crate::lenient_json;
-use crate::process::client::{ANSWER_BYTES_MAX, too_long};
+use crate::process::client::ANSWER_BYTES_MAX;
 use crate::sse::{Event, Events, TooLong};
 
 /// Characters of an agent's error that are kept.
@@ -22,7 +24,7 @@ const NO_JSON: &str = "something else than A2A: it is no JSON, or breaks off";
 const BEATS: [&str; 8] = ["ping", "pong", "heartbeat", "beat", "keepalive", "keep-alive", "keep_alive", "alive"];
 /// Members by which such an event says so.
 const BEAT_MEMBERS: [&str; 4] = ["type", "event", "kind", "method"];
-/// For each kind of event, what it must have.
+/// For each kind of event, what it must have. What has two of them is of the first.
 const REQUIRED: [(&str, &[&str]); 4] = [
     ("message", &["/messageId", "/role", "/parts"]),
     ("task", &["/id", "/status/state"]),
@@ -41,12 +43,23 @@ pub enum AnswerItem {
     Foreign(SkippedItem),
     /// An event with another name: it is for somebody else, or a piece that was sent under a wrong name.
     Named(SkippedItem),
-    /// Something that the agent made, and that was left out of the event beside it.
+    /// Something that the agent made, or said at last, and that was left out of the event beside it.
     Piece(SkippedItem),
-    /// What else was left out of the event before it: places in it, for logs.
+    /// All that was left out of the event beside it, for logs.
     Details(Vec<Omission>),
     /// It is too long, and nothing more of the answer can be read.
-    Endless(String),
+    Endless,
+}
+
+/// A task as its agent tells it when it is asked for it.
+#[derive(Debug, PartialEq)]
+pub struct ToldTask {
+    /// As far as it can be read.
+    pub task: Task,
+    /// What was left out, if nothing else for people to read is in it: its last state ends nothing then.
+    pub gap: Option<SkippedItem>,
+    /// All that was left out of it.
+    pub omissions: Vec<Omission>,
 }
 
 /// An item of an answer that was skipped.
@@ -65,6 +78,8 @@ pub enum Hint {
     Anything,
     /// Something of a task.
     Task,
+    /// What the agent said with the last state of a task.
+    LastWord,
     /// An artifact, or a piece of one.
     Artifact,
 }
@@ -116,13 +131,9 @@ impl Decoder {
             Form::Open => Vec::new(),
             Form::Stream(events) => match events.push(bytes) {
                 Ok(events) => events.iter().flat_map(items_of).collect(),
-                Err(TooLong(before)) => {
-                    before.iter().flat_map(items_of).chain([AnswerItem::Endless(too_long())]).collect()
-                }
+                Err(TooLong(before)) => before.iter().flat_map(items_of).chain([AnswerItem::Endless]).collect(),
             },
-            Form::Body(body) if body.len() + bytes.len() > ANSWER_BYTES_MAX => {
-                vec![AnswerItem::Endless(too_long())]
-            }
+            Form::Body(body) if body.len() + bytes.len() > ANSWER_BYTES_MAX => vec![AnswerItem::Endless],
             Form::Body(body) => {
                 body.extend_from_slice(bytes);
                 Vec::new()
@@ -166,13 +177,14 @@ const PIECES: [&str; 8] =
 
 /// What an event says; nothing for the mark of an end, and for what only keeps the connection.
 fn items_of(event: &Event) -> Vec<AnswerItem> {
-    let (data, hint) = (event.data.trim_ascii(), Hint::of(&event.data));
+    let data = event.data.trim_ascii();
     if data == DONE {
         return Vec::new();
     }
     let value = lenient_json::parse(data);
     let name = String::from_utf8_lossy(&event.name);
-    if hint == Hint::Anything && (is_beat(&name) || is_nothing(data, value.as_ref().ok())) {
+    let hint = || Hint::of(&event.data);
+    if (is_beat(&name) || is_nothing(data, value.as_ref().ok())) && hint() == Hint::Anything {
         return Vec::new();
     }
     if !event.name.is_empty() {
@@ -181,9 +193,10 @@ fn items_of(event: &Event) -> Vec<AnswerItem> {
         if !is_piece {
             return Vec::new();
         }
-        return vec![AnswerItem::Named(SkippedItem { what: format!("an event with the name {name:?}"), hint })];
+        let what = format!("an event with the name {name:?}");
+        return vec![AnswerItem::Named(SkippedItem { what, hint: hint() })];
     }
-    let foreign = || vec![AnswerItem::Foreign(SkippedItem { what: NO_JSON.to_owned(), hint })];
+    let foreign = || vec![AnswerItem::Foreign(SkippedItem { what: NO_JSON.to_owned(), hint: hint() })];
     value.map_or_else(|_| foreign(), answer)
 }
 
@@ -239,77 +252,74 @@ pub fn result(mut answer: Value) -> Result<Value, AgentError> {
 }
 
 fn event(mut result: Value) -> Vec<AnswerItem> {
-    let omissions = mend(&mut result);
-    for (kind, _) in REQUIRED {
-        if kind != "message" {
-            complete(result.get_mut(kind));
-        }
-    }
-    match StreamResponse::deserialize(&result) {
-        Ok(event) => with_omissions(event, omissions),
-        Err(_) => {
+    match read_mended(&mut result, as_event) {
+        (Some(event), omissions) => with_omissions(event, omissions),
+        (None, _) => {
             let hint = Hint::of(result.to_string().as_bytes());
             vec![AnswerItem::Foreign(SkippedItem { what: fault(&result), hint })]
         }
     }
 }
 
+/// The event that a result is: the same as that of [`StreamResponse::deserialize`], which copies all of it before.
+fn as_event(result: &Value) -> Option<StreamResponse> {
+    let (kind, event) = REQUIRED.iter().find_map(|(kind, _)| Some((*kind, result.get(*kind)?)))?;
+    match kind {
+        "message" => Message::deserialize(event).ok().map(StreamResponse::Message),
+        "task" => Task::deserialize(event).ok().map(StreamResponse::Task),
+        "statusUpdate" => TaskStatusUpdateEvent::deserialize(event).ok().map(StreamResponse::StatusUpdate),
+        _ => TaskArtifactUpdateEvent::deserialize(event).ok().map(StreamResponse::ArtifactUpdate),
+    }
+}
+
 /// An event with what was left out of it.
 fn with_omissions(event: StreamResponse, omissions: Vec<Omission>) -> Vec<AnswerItem> {
-    let (pieces, details): (Vec<_>, Vec<_>) =
-        omissions.into_iter().partition(|omission| omission.kind == OmissionKind::Artifact);
-    let piece =
-        (!pieces.is_empty()).then(|| AnswerItem::Piece(SkippedItem { what: left_out(&pieces), hint: Hint::Artifact }));
-    let details = (!details.is_empty()).then_some(AnswerItem::Details(details));
+    let piece = lost_piece(&omissions).map(AnswerItem::Piece);
+    let details = (!omissions.is_empty()).then_some(AnswerItem::Details(omissions));
     // What has nothing left is not taken for all that was made: its end waits for a task that shows it.
-    let says_nothing = matches!(&event, StreamResponse::Task(task) if is_bare(task));
+    let says_nothing = match &event {
+        StreamResponse::Task(task) => is_bare(task),
+        StreamResponse::StatusUpdate(_) => true,
+        StreamResponse::Message(_) | StreamResponse::ArtifactUpdate(_) => false,
+    };
     let event = Some(AnswerItem::Event(Box::new(event)));
     let all = if says_nothing { [piece, event, details] } else { [event, piece, details] };
     all.into_iter().flatten().collect()
 }
 
-/// What was left out, for people: the first, and how much more there is.
-fn left_out(omissions: &[Omission]) -> String {
-    let first = omissions.first().map(|omission| omission.at.as_str()).unwrap_or_default();
-    match omissions.len() {
-        0 | 1 => format!("{first:?}, which is not as A2A 1.0 has it"),
+/// What was left out and may be a piece of the answer, for people: the first, and how much more there is.
+fn lost_piece(omissions: &[Omission]) -> Option<SkippedItem> {
+    let pieces = || omissions.iter().filter(|one| one.kind.is_piece());
+    let first = &pieces().next()?.at;
+    let what = match pieces().map(|one| one.count).sum::<usize>() {
+        1 => format!("{first:?}, which is not as A2A 1.0 has it"),
         all => format!("{first:?} and {} more, which are not as A2A 1.0 has them", all - 1),
-    }
+    };
+    let has_artifact = pieces().any(|one| one.kind == OmissionKind::Artifact);
+    Some(SkippedItem { what, hint: if has_artifact { Hint::Artifact } else { Hint::LastWord } })
 }
 
-/// Whether a task has nothing for people to read.
+/// Whether a task shows nothing that was made. What was left out of it is then all that people would read: where only artifacts
+/// were, a word such as "done" stands for none of them, and where the word was, there is none.
 fn is_bare(task: &Task) -> bool {
-    task.artifacts.as_deref().unwrap_or_default().is_empty() && task.status.message.is_none()
+    task.artifacts.as_deref().unwrap_or_default().iter().all(|artifact| artifact.parts.is_empty())
 }
 
-/// The task that an agent tells of when it is asked for it, and what was left out of it.
+/// The task that an agent tells of when it is asked for it.
 ///
 /// # Errors
-/// What it is instead, in words; that nothing is left of what it completed.
-pub fn task(mut result: Value) -> Result<(Task, Vec<Omission>), String> {
+/// What it is instead, in words.
+pub fn task(mut result: Value) -> Result<ToldTask, String> {
     // Some servers wrap it as an answer to a message does.
     if let Some(wrapped @ Value::Object(_)) = result.get_mut("task").map(Value::take) {
         result = wrapped;
     }
-    let mut result = json!({ "task": result });
-    let omissions = mend(&mut result);
-    complete(result.get_mut("task"));
-    let task = result.get("task").map(Task::deserialize);
-    let Some(Ok(task)) = task else { return Err(fault(&result)) };
-    let is_piece = |omission: &&Omission| omission.kind == OmissionKind::Artifact;
-    let pieces: Vec<Omission> = omissions.iter().filter(is_piece).cloned().collect();
-    if task.status.state == TaskState::Completed && is_bare(&task) && !pieces.is_empty() {
-        return Err(left_out(&pieces));
-    }
-    Ok((task, omissions))
-}
-
-/// Gives a task, or an update of one, an empty context where it names none: text that is empty may be left out.
-fn complete(of: Option<&mut Value>) {
-    let Some(Value::Object(members)) = of else { return };
-    if members.get("contextId").is_none_or(Value::is_null) {
-        members.insert("contextId".to_owned(), json!(""));
-    }
+    let mut result = Value::from_iter([("task", result)]);
+    let (task, omissions) = read_mended(&mut result, |result| Task::deserialize(result.get("task")?).ok());
+    let Some(task) = task else { return Err(fault(&result)) };
+    let is_gap = may_be_whole(&task.status.state) && is_bare(&task);
+    let gap = if is_gap { lost_piece(&omissions) } else { None };
+    Ok(ToldTask { task, gap, omissions })
 }
 
 /// Why a result is no event, for people.

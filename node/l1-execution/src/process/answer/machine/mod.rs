@@ -4,5 +4,7 @@ pub mod artifacts;
 pub mod course;
 pub mod decoder;
 mod evidence;
-pub mod repairs;
+mod members;
+pub mod omissions;
+mod repairs;
 mod words;

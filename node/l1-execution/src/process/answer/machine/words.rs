@@ -1,4 +1,6 @@
-//! The words that agents write for states and roles.
+//! The words that agents write for states and roles, and what a state says of an answer.
+
+use a2a::TaskState;
 
 /// The words for a state without their prefix, and without what separates them.
 const STATES: [(&str, &str); 10] = [
@@ -24,6 +26,11 @@ pub fn state_of(word: &str) -> Option<&'static str> {
     let is_word = word.trim().chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | ' '));
     let bare = bare.strip_prefix("TASKSTATE").unwrap_or(&bare);
     STATES.iter().find(|(name, _)| is_word && *name == bare).map(|(_, state)| *state)
+}
+
+/// Whether a task in this state is read by people as all that was made of it, or asked of them.
+pub fn may_be_whole(state: &TaskState) -> bool {
+    matches!(state, TaskState::Completed | TaskState::InputRequired | TaskState::AuthRequired)
 }
 
 /// The role that a word means.

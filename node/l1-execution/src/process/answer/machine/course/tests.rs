@@ -165,7 +165,7 @@ fn what_cannot_be_read_after_the_task_was_named_fails_nothing() {
     (0..=FOREIGN_MAX).for_each(|_| course.note_foreign(passed("beat", Hint::Anything)).expect("its task is known"));
     assert!(course.is_heard() && matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
     let mut course = begun();
-    course.endless("an endless event".to_owned()).expect("its task is known");
+    course.endless().expect("its task is known");
     assert!(course.is_heard() && matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
     assert_eq!(course.hear(&task("t", "COMPLETED"), Share::All), Verdict::Take);
     let own = || AgentError::Failed("not any more".to_owned());
@@ -263,7 +263,7 @@ fn each_stage_hears_what_belongs_to_it() {
         go(&mut course);
         course
     };
-    let left = |course: &mut Course| course.endless("an endless event".to_owned()).expect("its task is known");
+    let left = |course: &mut Course| course.endless().expect("its task is known");
     let asked = |course: &mut Course| {
         course.next(After::Answer, NOW);
     };
@@ -284,7 +284,7 @@ fn each_stage_hears_what_belongs_to_it() {
     let mut course = after(left);
     course.next(After::Answer, NOW);
     course.break_off();
-    course.endless("another".to_owned()).expect("its task is known");
+    course.endless().expect("its task is known");
     assert_eq!(course.stage, Stage::Asking, "none comes back");
 }
 
@@ -319,7 +319,7 @@ fn happen(course: &mut Course, step: u8) -> (Option<Verdict>, Option<Next>) {
     match step {
         11 => drop(course.note_foreign(passed("a beat", Hint::Anything))),
         12 => course.note_gap(passed("a piece", Hint::Artifact)),
-        13 => drop(course.endless("an endless event".to_owned())),
+        13 => drop(course.endless()),
         14 => drop(course.refuse(AgentError::Failed("not any more".to_owned()))),
         _ => course.break_off(),
     }
@@ -371,21 +371,52 @@ proptest! {
 }
 
 #[test]
-fn a_task_that_is_told_in_a_form_that_cannot_be_read_is_not_asked_for_without_end() {
-    let odd = || After::Missed(Miss::Odd("\"/task/status/state\" is \"paused\"".to_owned()));
-    let mut course = Course::new(None, None);
-    course.hear(&task("t", "WORKING"), Share::Nothing);
-    assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
-    for _ in 0..ODD_ASKS_MAX {
-        assert!(matches!(course.next(odd(), NOW), Next::Ask { .. }));
+fn a_task_that_is_told_in_a_form_that_cannot_be_read_is_asked_for_ten_minutes_and_not_cancelled() {
+    let odd = || After::Missed(Miss::Odd("\"/task/status/state\" is \"running\"".to_owned()));
+    for within in [None, Some(STILL_MAX)] {
+        let mut course = Course::new(None, within);
+        course.hear(&task("t", "WORKING"), Share::Nothing);
+        assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+        // Two minutes of work in a state of its own, and what it made after that.
+        let mut now = NOW;
+        while now < NOW + Duration::from_secs(120) {
+            let Next::Ask { pause, .. } = course.next(odd(), now) else { panic!("it goes on after {now:?}") };
+            now += pause;
+        }
+        assert!(matches!(course.next(After::Told { changed: false }, now), Next::Ask { .. }));
+        // What can be read in between begins anew, and so does a server that was away.
+        let away = now + SILENT_MAX - Duration::from_secs(1);
+        assert!(matches!(course.next(After::Missed(Miss::Now("503".to_owned())), away), Next::Ask { .. }));
+        assert!(matches!(course.next(odd(), away), Next::Ask { .. }));
+        let almost = away + SILENT_MAX - Duration::from_secs(1);
+        assert!(matches!(course.next(odd(), almost), Next::Ask { .. }));
+        let next = course.next(odd(), away + SILENT_MAX);
+        assert!(matches!(&next, Next::Fail(_)), "it may be over, and well: {next:?}");
+        let why = why(next);
+        assert!(why.starts_with(ENDED) && why.contains("/task/status/state") && why.contains("running"), "{why}");
     }
-    // What can be read in between begins anew.
-    assert!(matches!(course.next(After::Told { changed: false }, NOW), Next::Ask { .. }));
-    for _ in 0..ODD_ASKS_MAX {
-        assert!(matches!(course.next(odd(), NOW), Next::Ask { .. }));
+}
+
+#[test]
+fn a_lost_word_is_made_up_for_by_a_task_that_has_one_or_shows_what_was_made() {
+    let said = |state: &str| {
+        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "which one?" }] });
+        let status = json!({ "state": format!("TASK_STATE_{state}"), "message": message });
+        event(json!({ "task": { "id": "t", "contextId": "c", "status": status } }))
+    };
+    for state in ["INPUT_REQUIRED", "COMPLETED"] {
+        for (told, hint, share, verdict) in [
+            (task("t", state), Hint::LastWord, Share::Nothing, Verdict::Withhold),
+            (said(state), Hint::LastWord, Share::Nothing, Verdict::Take),
+            (task("t", state), Hint::LastWord, Share::All, Verdict::Take),
+            (said(state), Hint::LastWord, Share::Less, Verdict::Withhold),
+            (said(state), Hint::Artifact, Share::Nothing, Verdict::Withhold),
+        ] {
+            let mut course = Course::new(None, None);
+            course.note_gap(passed("a word", hint));
+            assert_eq!(course.hear(&task("t", state), Share::Less), Verdict::Withhold);
+            assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+            assert_eq!(course.hear(&told, share), verdict, "{state}, {hint:?}, {share:?}");
+        }
     }
-    let next = course.next(odd(), NOW);
-    assert!(matches!(&next, Next::GiveUp(_)), "{next:?}");
-    let why = why(next);
-    assert!(why.starts_with(ENDED) && why.contains("/task/status/state") && why.contains("paused"), "{why}");
 }

@@ -1,3 +1,6 @@
+use a2a::TaskState;
+use serde_json::json;
+
 use super::*;
 
 fn done() -> Value {
@@ -87,8 +90,9 @@ fn null_is_nothing_and_a_context_may_be_left_out() {
     let text = json!({ "error": null, "result": { "task": task } }).to_string();
     assert_eq!(states(&read(text.as_bytes())), [Some(TaskState::Working)]);
     let wrapped = json!({ "task": task });
-    assert_eq!(super::task(task).map(|(task, _)| task.status.state), Ok(TaskState::Working));
-    assert_eq!(super::task(wrapped).map(|(task, _)| task.status.state), Ok(TaskState::Working));
+    for told in [task, wrapped] {
+        assert_eq!(super::task(told).map(|told| told.task.status.state), Ok(TaskState::Working));
+    }
     let refused = json!({ "error": { "code": -32_001, "message": "no such task" }, "result": null });
     assert!(matches!(&read(refused.to_string().as_bytes())[..], [AnswerItem::Refusal(AgentError::Refused { .. })]));
 }
@@ -100,14 +104,11 @@ fn an_endless_answer_is_refused() {
         assert_eq!(decoder.push(begin), []);
         let outcome =
             (0..=ANSWER_BYTES_MAX / 65_536).map(|_| decoder.push(&[b'x'; 65_536])).find(|all| !all.is_empty());
-        assert!(matches!(outcome.as_deref(), Some([AnswerItem::Endless(_)])), "{outcome:?}");
+        assert!(matches!(outcome.as_deref(), Some([AnswerItem::Endless])), "{outcome:?}");
     }
     let long = format!("data: {}\n\ndata: {}", done(), "x".repeat(ANSWER_BYTES_MAX));
     let all = Decoder::default().push(long.as_bytes());
-    assert!(
-        matches!(&all[..], [AnswerItem::Event(_), AnswerItem::Endless(_)]),
-        "what came before is not lost: {all:?}"
-    );
+    assert!(matches!(&all[..], [AnswerItem::Event(_), AnswerItem::Endless]), "what came before is not lost: {all:?}");
 }
 
 #[test]
@@ -164,10 +165,14 @@ fn a_finished_task_with_odd_members_is_read_and_what_is_left_out_is_named() {
         assert_eq!(skipped.what, "\"/task/artifacts/0/parts/0\", which is not as A2A 1.0 has it");
         assert_eq!(skipped.hint, Hint::Artifact);
         let at: Vec<&str> = details.iter().map(|one| one.at.as_str()).collect();
-        assert_eq!(at, ["/task/status/timestamp", "/task/artifacts/0/name", "/task/history"]);
+        assert_eq!(
+            at,
+            ["/task/status/timestamp", "/task/artifacts/0/name", "/task/history", "/task/artifacts/0/parts/0"]
+        );
     }
-    let (told, omissions) = super::task(task).expect("a task");
-    assert_eq!((told.id.as_str(), told.status.state, omissions.len()), ("7", TaskState::Completed, 4));
+    let ToldTask { task, gap, omissions } = super::task(task).expect("a task");
+    assert_eq!((task.id.as_str(), task.status.state, omissions.len()), ("7", TaskState::Completed, 4));
+    assert_eq!(gap, None, "there is something to read");
 }
 
 #[test]
@@ -219,15 +224,110 @@ fn a_completed_task_with_nothing_left_is_not_taken_for_all_that_was_made() {
     let task = |state: &str| json!({ "id": "t", "status": { "state": state }, "artifacts": [artifact] });
     let items = read(json!({ "result": { "task": task("completed") } }).to_string().as_bytes());
     assert!(
-        matches!(&items[..], [AnswerItem::Piece(skipped), AnswerItem::Event(_)] if skipped.what.contains("/task/artifacts/0")),
+        matches!(&items[..], [AnswerItem::Piece(skipped), AnswerItem::Event(_), AnswerItem::Details(_)] if skipped.what.contains("/task/artifacts/0")),
         "{items:?}"
     );
-    let why = super::task(task("completed")).expect_err("nothing is left");
-    assert_eq!(why, "\"/task/artifacts/0\", which is not as A2A 1.0 has it");
-    assert!(super::task(task("working")).is_ok(), "it goes on");
+    let gap = |task: Value| super::task(task).expect("a task").gap;
+    let lost =
+        SkippedItem { what: "\"/task/artifacts/0\", which is not as A2A 1.0 has it".to_owned(), hint: Hint::Artifact };
+    for state in ["completed", "input-required"] {
+        assert_eq!(gap(task(state)), Some(lost.clone()), "nothing is left");
+    }
+    for state in ["working", "failed"] {
+        assert_eq!(gap(task(state)), None, "it goes on, or made nothing: {state}");
+    }
+    // A word stands for none of what was made, and neither does what is empty.
     let mut said = task("completed");
     said["status"]["message"] = json!({ "role": "agent", "parts": [{ "text": "done" }] });
-    assert!(super::task(said).is_ok(), "its word is the answer");
+    said["artifacts"] = json!([artifact, { "artifactId": "b", "parts": [] }]);
+    assert_eq!(gap(said.clone()), Some(lost));
+    let items = read(json!({ "result": { "task": said } }).to_string().as_bytes());
+    assert!(matches!(&items[..], [AnswerItem::Piece(_), AnswerItem::Event(_), AnswerItem::Details(_)]), "{items:?}");
     let why = super::task(json!({ "id": "t", "status": { "state": "paused" } })).expect_err("nobody knows that state");
     assert!(why.contains("\"/task/status/state\" is \"paused\""), "{why}");
+}
+
+#[test]
+fn a_last_state_whose_word_is_lost_is_not_taken_for_all_that_was_said() {
+    let status = |state: &str| {
+        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "file": { "uri": "x" } }] });
+        json!({ "state": format!("TASK_STATE_{state}"), "message": message })
+    };
+    let update = |state: &str| json!({ "statusUpdate": { "taskId": "t", "status": status(state) } });
+    let task = |state: &str| json!({ "task": { "id": "t", "status": status(state) } });
+    for state in ["INPUT_REQUIRED", "AUTH_REQUIRED", "COMPLETED"] {
+        for (result, at) in [(update(state), "/statusUpdate"), (task(state), "/task")] {
+            let items = read(json!({ "result": result }).to_string().as_bytes());
+            let [AnswerItem::Piece(lost), AnswerItem::Event(_), AnswerItem::Details(_)] = &items[..] else {
+                panic!("{items:?}")
+            };
+            assert!(lost.hint == Hint::LastWord && lost.what.contains(&format!("{at}/status/message")), "{lost:?}");
+        }
+        let gap = super::task(task(state)).expect("a task").gap;
+        assert_eq!(gap.map(|gap| gap.hint), Some(Hint::LastWord), "{state}");
+        // What was made is told without it.
+        let mut made = task(state);
+        made["task"]["artifacts"] = json!([{ "artifactId": "a", "parts": [{ "text": "x" }] }]);
+        assert_eq!(super::task(made.clone()).expect("a task").gap, None);
+        let items = read(json!({ "result": made }).to_string().as_bytes());
+        assert!(
+            matches!(&items[..], [AnswerItem::Event(_), AnswerItem::Piece(_), AnswerItem::Details(_)]),
+            "{items:?}"
+        );
+    }
+    for state in ["WORKING", "FAILED"] {
+        let items = read(json!({ "result": update(state) }).to_string().as_bytes());
+        assert!(matches!(&items[..], [AnswerItem::Event(_), AnswerItem::Details(_)]), "{items:?}");
+    }
+}
+
+#[test]
+fn a_finished_task_is_told_with_the_message_beside_it() {
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": "REPORT" }] });
+    let task = json!({ "id": "t", "status": { "state": "completed" }, "artifacts": [artifact] });
+    let both = json!({ "result": { "message": { "parts": [{ "text": "ok" }] }, "task": task } });
+    let items = read(both.to_string().as_bytes());
+    let [AnswerItem::Event(event)] = &items[..] else { panic!("{items:?}") };
+    let StreamResponse::Task(told) = &**event else { panic!("{event:?}") };
+    assert_eq!((told.status.state.clone(), texts(&items[0])), (TaskState::Completed, vec!["REPORT".to_owned()]));
+    assert_eq!(told.status.message.as_ref().and_then(Message::text), Some("ok"));
+}
+
+#[test]
+fn what_was_left_out_is_counted_to_its_end() {
+    let mut parts = vec![json!(7); 10_000];
+    parts.push(json!({ "text": "x" }));
+    let artifact = json!({ "artifactId": "a", "parts": parts });
+    let task = json!({ "id": "t", "status": { "state": "completed" }, "artifacts": [artifact] });
+    let items = super::event(json!({ "task": task }));
+    let [AnswerItem::Event(_), AnswerItem::Piece(lost), AnswerItem::Details(_)] = &items[..] else {
+        panic!("{items:?}")
+    };
+    assert_eq!(lost.what, "\"/task/artifacts/0/parts/0\" and 9999 more, which are not as A2A 1.0 has them");
+}
+
+#[test]
+fn an_event_is_the_one_that_the_model_of_a2a_reads() {
+    let task = || json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_WORKING" } });
+    let message =
+        || json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "data": { "a": 1 }, "metadata": {} }] });
+    let status = || json!({ "taskId": "t", "contextId": "c", "status": { "state": "", "message": message() } });
+    let artifact = || json!({ "taskId": "t", "contextId": "c", "artifact": { "artifactId": "a", "parts": [] } });
+    for result in [
+        json!({ "message": message() }),
+        json!({ "task": task() }),
+        json!({ "statusUpdate": status() }),
+        json!({ "artifactUpdate": artifact() }),
+        json!({ "task": task(), "message": message() }),
+        json!({ "task": task(), "message": null }),
+        json!({ "artifactUpdate": artifact(), "statusUpdate": status() }),
+        json!({ "statusUpdate": status(), "task": {} }),
+        json!({ "artifactUpdate": task() }),
+        json!({ "tasks": [] }),
+        json!([]),
+        json!("task"),
+        json!(null),
+    ] {
+        assert_eq!(as_event(&result), StreamResponse::deserialize(&result).ok(), "{result}");
+    }
 }

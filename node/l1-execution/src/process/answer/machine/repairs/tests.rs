@@ -1,9 +1,12 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use a2a::StreamResponse;
+
+use super::super::omissions::OmissionKind::{Artifact as Made, Detail, LastWord, Message as Said};
 use super::*;
 
-use super::OmissionKind::{Artifact as Made, Detail, Message as Said};
-
 fn omission(at: &str, kind: OmissionKind) -> Omission {
-    Omission { at: at.to_owned(), kind }
+    Omission { at: at.to_owned(), kind, count: 1 }
 }
 
 /// The same result, with this member of its task.
@@ -38,11 +41,21 @@ fn update(member: &str, value: Value) -> Value {
     json!({ "artifactUpdate": update })
 }
 
+fn event(result: &Value) -> Option<StreamResponse> {
+    StreamResponse::deserialize(result).ok()
+}
+
 /// What is read of an event, and what is left out of it.
-fn mended(mut event: Value) -> (Value, Vec<Omission>) {
-    let omissions = mend(&mut event);
-    let read = a2a::StreamResponse::deserialize(&event).unwrap_or_else(|error| panic!("{error}: {event}"));
-    (json!(read), omissions)
+fn mended(mut result: Value) -> (Value, Vec<Omission>) {
+    let (read, omissions) = read_mended(&mut result, event);
+    (json!(read.unwrap_or_else(|| panic!("it cannot be read: {result}"))), omissions)
+}
+
+/// An event that cannot be read, as far as it is mended.
+fn unread(mut result: Value) -> Value {
+    let (read, _) = read_mended(&mut result, event);
+    assert_eq!(read, None, "{result}");
+    result
 }
 
 #[test]
@@ -136,22 +149,44 @@ fn parts_and_artifacts_are_read_one_by_one() {
         (good.clone(), json!([good]), Vec::new()),
         (json!([{ "artifactId": "b" }]), json!([{ "artifactId": "b", "parts": [] }]), Vec::new()),
         (json!([{ "artifactId": "b", "parts": null }]), json!([{ "artifactId": "b", "parts": [] }]), Vec::new()),
+        (json!({}), json!([]), Vec::new()),
+        (json!({ "a": { "parts": [{ "text": "x" }] } }), json!([good]), Vec::new()),
+        (json!({ "one": good }), json!([good]), Vec::new()),
+        // What an artifact is made of may be in a member that nobody knows.
+        (
+            json!([{ "artifactId": "b", "content": "x" }, good]),
+            json!([good]),
+            vec![omission("/task/artifacts/0", Made)],
+        ),
+        (json!({ "artifactId": "b", "content": "x" }), json!([]), vec![omission("/task/artifacts/0", Made)]),
     ] {
         assert_eq!(mended(task("artifacts", artifacts)), (task("artifacts", read), left));
     }
-    let (read, omissions) = mended(task("artifacts", json!("x")));
-    assert_eq!((read, omissions), (task("id", json!("t")), vec![omission("/task/artifacts", Made)]));
+    for odd in [json!("x"), json!({ "report": { "content": "x" } }), json!({ "report": good, "more": 7 })] {
+        let (read, omissions) = mended(task("artifacts", odd));
+        assert_eq!((read, omissions), (task("id", json!("t")), vec![omission("/task/artifacts", Made)]));
+    }
 }
 
 #[test]
 fn a_status_message_and_a_history_that_cannot_be_read_are_left_out() {
     let bare = || task("id", json!("t"));
     for odd in [json!("done"), json!({ "role": "ROLE_AGENT" }), json!({ "role": "tool", "parts": [{ "text": "x" }] })] {
-        let left = vec![omission("/task/status/message", Said)];
+        let left = vec![omission("/task/status/message", LastWord)];
         assert_eq!(mended(status("message", odd.clone())), (bare(), left), "{odd}");
         let good = message("messageId", json!("m"))["message"].clone();
         let left = vec![omission("/task/history/0", Detail)];
         assert_eq!(mended(task("history", json!([odd, good]))), (task("history", json!([good])), left));
+    }
+    for (state, kind) in [
+        ("TASK_STATE_INPUT_REQUIRED", LastWord),
+        ("auth-required", LastWord),
+        ("TASK_STATE_WORKING", Said),
+        ("TASK_STATE_FAILED", Said),
+    ] {
+        let status = json!({ "state": state, "message": { "role": "agent", "parts": [{ "file": { "uri": "x" } }] } });
+        let update = json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": status } });
+        assert_eq!(mended(update).1, [omission("/statusUpdate/status/message", kind)], "{state}");
     }
     let (read, _) = mended(task("history", json!([{ "parts": [{ "text": "x" }] }])));
     assert_eq!(read["task"]["history"][0]["role"], "ROLE_UNSPECIFIED", "nobody knows whose it is");
@@ -159,9 +194,33 @@ fn a_status_message_and_a_history_that_cannot_be_read_are_left_out() {
 
 #[test]
 fn a_word_beside_a_task_hides_it_not() {
-    let mut both = task("id", json!("t"));
-    both["message"] = json!("done");
-    assert_eq!(mended(both), (task("id", json!("t")), vec![omission("/message", Said)]));
+    let with = |mut event: Value, word: Value| {
+        event["message"] = word;
+        event
+    };
+    let said = || message("messageId", json!("m"))["message"].clone();
+    let left = || vec![omission("/message", Said)];
+    assert_eq!(mended(with(task("id", json!("t")), json!("done"))), (task("id", json!("t")), left()));
+    // It is what the agent says with the status, where that says nothing.
+    assert_eq!(mended(with(task("id", json!("t")), said())), (status("message", said()), Vec::new()));
+    let (read, omissions) = mended(with(task("id", json!("t")), json!({ "parts": [{ "text": "x" }] })));
+    assert_eq!((&read["task"]["status"]["message"]["parts"], omissions), (&json!([{ "text": "x" }]), Vec::new()));
+    let mut asked = status("message", said());
+    asked["task"]["status"]["message"]["messageId"] = json!("other");
+    assert_eq!(mended(with(asked.clone(), said())), (asked, left()));
+    let of_user = message("role", json!("ROLE_USER"))["message"].clone();
+    assert_eq!(mended(with(task("id", json!("t")), of_user)), (task("id", json!("t")), left()));
+    let piece = update("append", json!(true));
+    assert_eq!(mended(with(piece.clone(), said())), (piece, left()));
+    let mut working = json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": { "state": "working" } } });
+    let read = mended(with(working.clone(), said())).0;
+    working["statusUpdate"]["status"] = json!({ "state": "TASK_STATE_WORKING", "message": said() });
+    assert_eq!(read, working);
+    // What is no task hides no message.
+    for odd in [json!({}), json!({ "id": "t" }), json!("t")] {
+        let beside = with(json!({ "task": odd }), said());
+        assert_eq!(mended(beside).0, message("messageId", json!("m")));
+    }
 }
 
 #[test]
@@ -177,19 +236,69 @@ fn ids_are_made_from_what_is_there_and_stay_the_same() {
         { "name": "n", "parts": part }, { "name": "n", "parts": part }, { "artifactId": null, "parts": part },
     ]);
     assert_eq!(ids(artifacts), ["artifact-0", "7", "i", "n", "artifact-4", "artifact-5"]);
+    // None has the id of another, wherever that stands.
+    let taken = json!([{ "name": "report", "parts": part }, { "artifactId": "report", "parts": part }]);
+    assert_eq!(ids(taken), ["artifact-0", "report"]);
+    let taken = json!([{ "artifactId": "artifact-1", "parts": part }, { "parts": part }]);
+    assert_eq!(ids(taken), ["artifact-1", "artifact-1-1"]);
+    let taken = json!([{ "id": "i", "parts": part }, { "id": "i", "parts": part }, { "artifactId": "artifact-1", "parts": [] }]);
+    assert_eq!(ids(taken), ["i", "artifact-1-1", "artifact-1"]);
     // A piece of one without an id could be of any.
-    let mut piece = update("artifact", json!({ "id": "i", "parts": part }));
-    mend(&mut piece);
-    assert!(a2a::StreamResponse::deserialize(&piece).is_err(), "{piece}");
-    let id = |text: &str| {
-        let said = json!({ "message": { "parts": [{ "text": text }] } });
-        mended(said).0["message"]["messageId"].clone()
-    };
-    assert!(id("x").as_str().is_some_and(|id| id.starts_with("message-")));
-    assert!(id("x") == id("x") && id("x") != id("y"));
+    unread(update("artifact", json!({ "id": "i", "parts": part })));
     assert_eq!(mended(message("messageId", json!(5))).0, message("messageId", json!("5")));
     let (read, _) = mended(json!({ "task": { "id": 5, "contextId": 6, "status": { "state": "completed" } } }));
     assert_eq!((&read["task"]["id"], &read["task"]["contextId"]), (&json!("5"), &json!("6")));
+}
+
+#[test]
+fn a_message_without_an_id_is_known_by_what_it_says() {
+    let id = |said: Value| mended(json!({ "message": said })).0["message"]["messageId"].clone();
+    let x = json!("message-b72b16aa3e69fef1");
+    // Ids are kept: they are the same in each build.
+    assert_eq!(id(json!({ "parts": [{ "text": "x" }] })), x);
+    for (same, said) in [
+        (true, json!({ "messageId": " ", "role": "agent", "parts": [{ "text": "x" }] })),
+        (true, json!({ "contextId": "c", "metadata": { "at": 1 }, "seen": 2, "parts": [{ "text": "x" }] })),
+        (true, json!({ "parts": [{ "text": "x", "metadata": { "at": 1 }, "kind": "text" }] })),
+        (true, json!({ "parts": [{ "text": "x" }, { "elapsed": 17 }] })),
+        (false, json!({ "role": "user", "parts": [{ "text": "x" }] })),
+        (false, json!({ "parts": [{ "text": "y" }] })),
+        (false, json!({ "parts": [{ "url": "x" }] })),
+        (false, json!({ "parts": [{ "text": "x", "mediaType": "text/html" }] })),
+        (false, json!({ "parts": [{ "text": "x" }, { "data": null }] })),
+    ] {
+        assert_eq!(id(said.clone()) == x, same, "{said}");
+    }
+    let data = |text: &str| json!({ "parts": [{ "data": serde_json::from_str::<Value>(text).expect("JSON") }] });
+    assert_eq!(id(data(r#"{"a":1,"b":2}"#)), id(data(r#"{"b":2,"a":1}"#)), "members have no order");
+}
+
+#[test]
+fn what_can_be_read_as_it_is_is_read_once() {
+    static READS: AtomicUsize = AtomicUsize::new(0);
+    let reads = |mut result: Value| {
+        let counted: fn(&Value) -> Option<StreamResponse> = |result| {
+            READS.fetch_add(1, Ordering::Relaxed);
+            event(result)
+        };
+        READS.store(0, Ordering::Relaxed);
+        assert!(read_mended(&mut result, counted).0.is_some(), "{result}");
+        READS.load(Ordering::Relaxed)
+    };
+    for good in [
+        artifact("name", json!("n")),
+        status("state", json!("completed")),
+        artifact("artifactId", Value::Null),
+        task("metadata", json!("x")),
+        update("append", json!("true")),
+    ] {
+        assert_eq!(reads(good.clone()), 1, "{good}");
+    }
+    for odd in
+        [artifact("parts", json!([{ "txt": "x" }])), task("artifacts", json!([null])), message("messageId", json!(""))]
+    {
+        assert_eq!(reads(odd.clone()), 2, "{odd}");
+    }
 }
 
 #[test]
@@ -217,13 +326,17 @@ fn words_and_names_are_read_as_others_write_them() {
     assert_eq!(mended(snake), (camel, Vec::new()));
     let said = json!({ "message_id": "m", "role": "agent", "parts": [{ "text": "x" }] });
     let status = json!({ "state": "working", "message": said });
-    let (read, _) = mended(json!({ "statusUpdate": { "task_id": "t", "context_id": "c", "status": status } }));
-    assert_eq!(read["statusUpdate"]["status"]["message"], message("messageId", json!("m"))["message"]);
+    for name in ["statusUpdate", "status_update"] {
+        let (read, _) = mended(json!({ name: { "task_id": "t", "context_id": "c", "status": status } }));
+        assert_eq!(read["statusUpdate"]["status"]["message"], message("messageId", json!("m"))["message"]);
+    }
+    let piece = update("append", json!(true));
+    assert_eq!(mended(json!({ "artifact_update": piece["artifactUpdate"] })), (piece, Vec::new()));
 }
 
 #[test]
 fn what_stays_unreadable_is_named_by_its_place() {
-    for (mut event, kind, told) in [
+    for (event, kind, told) in [
         (status("state", json!("paused\u{1b}[31m")), "task", "\"/task/status/state\" is \"paused[31m\""),
         (status("state", json!(3)), "task", "\"/task/status/state\" is no text"),
         (task("id", json!({})), "task", "\"/task/id\" is no text"),
@@ -241,21 +354,21 @@ fn what_stays_unreadable_is_named_by_its_place() {
             "\"/artifactUpdate/artifact/parts/0\" is no part of a kind that A2A 1.0 has",
         ),
     ] {
-        mend(&mut event);
-        assert!(a2a::StreamResponse::deserialize(&event).is_err(), "{event}");
-        assert_eq!(culprit(&event, kind).as_deref(), Some(told));
+        assert_eq!(culprit(&unread(event), kind).as_deref(), Some(told));
     }
     let long = status("state", json!("x".repeat(1_000)));
     assert!(culprit(&long, "task").is_some_and(|told| told.len() < 100), "it is bounded");
 }
 
 #[test]
-fn what_is_named_is_bounded_and_a_lost_piece_is_always_among_it() {
+fn what_is_named_is_bounded_and_all_of_it_is_counted() {
     let mut parts = vec![json!(1); 10_000];
     parts.push(json!({ "text": "x" }));
-    assert_eq!(mended(message("parts", json!(parts))).1.len(), OMISSIONS_MAX);
+    let left = vec![Omission { count: 10_000, ..omission("/message/parts/0", Said) }];
+    assert_eq!(mended(message("parts", json!(parts))), (message("messageId", json!("m")), left));
     let named: Vec<Value> = (0..100).map(|n| json!({ "artifactId": n.to_string(), "parts": [], "name": 1 })).collect();
     let artifacts: Vec<Value> = named.into_iter().chain([json!(7)]).collect();
     let (_, omissions) = mended(task("artifacts", json!(artifacts)));
-    assert!(omissions.contains(&omission("/task/artifacts/100", Made)), "{omissions:?}");
+    let names = Omission { count: 100, ..omission("/task/artifacts/0/name", Detail) };
+    assert_eq!(omissions, [names, omission("/task/artifacts/100", Made)]);
 }
