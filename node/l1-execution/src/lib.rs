@@ -74,7 +74,7 @@ mod schema;
 pub mod secrets;
 mod signals;
 pub mod smooth;
-mod sse;
+pub mod sse;
 mod start_error;
 mod statements;
 pub mod steps;

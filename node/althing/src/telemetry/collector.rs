@@ -138,13 +138,26 @@ fn protocol(name: &str, value: &str) -> Option<String> {
 
 /// Whether a collector can be at an address to which the path of each signal is added.
 fn check_base(from: &str, address: &str) -> Result<(), String> {
-    // It may hold a secret.
-    let Some(at) = address.find(['?', '#']) else { return check(from, address) };
+    if !address.contains(['?', '#']) {
+        return check(from, address);
+    }
     Err(format!(
         "`{from}` is {:?} with a query or a fragment, and the path of each signal is added to it: leave that out, and write what \
          the collector wants besides into OTEL_EXPORTER_OTLP_HEADERS",
-        &address[..at]
+        shown(address)
     ))
+}
+
+/// An address without what in it may be a secret: a user with a password, a query and a fragment. Whether it is one is not known yet.
+fn shown(address: &str) -> String {
+    let (scheme, rest) = address.split_at(address.find("://").map_or(0, |at| at + 3));
+    let (place, secret) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    match place.rsplit_once('@') {
+        // A password may have a question mark.
+        _ if secret.contains('@') => format!("{scheme}…"),
+        Some((_, place)) => format!("{scheme}…@{place}"),
+        None => format!("{scheme}{place}"),
+    }
 }
 
 /// Whether a collector can be at an address.
@@ -153,7 +166,8 @@ fn check(from: &str, address: &str) -> Result<(), String> {
         Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some());
     url.map(drop).ok_or_else(|| {
         format!(
-            "`{from}` is {address:?}, which is no address of a collector: write one such as \"http://127.0.0.1:4318\""
+            "`{from}` is {:?}, which is no address of a collector: write one such as \"http://127.0.0.1:4318\"",
+            shown(address)
         )
     })
 }
@@ -221,7 +235,7 @@ fn judged(answer: &Result<Response<Bytes>, HttpError>) -> Result<(), CollectorTr
                 return Err(CollectorTrouble::Page);
             }
             let is_binary = matches!(essence.as_str(), "application/x-protobuf" | "application/protobuf" | "");
-            match partial::rejected(response.body()).filter(|count| is_binary && *count > 0) {
+            match partial::rejected(response.body()).filter(|_| is_binary) {
                 Some(count) => Err(CollectorTrouble::Rejected(count)),
                 None => Ok(()),
             }
@@ -329,6 +343,18 @@ mod tests {
                 why.contains("`telemetry.otlp_endpoint`") && why.contains("query") && !why.contains("hush"),
                 "{why}"
             );
+        }
+        for (address, told) in [
+            ("http://name:hush@c:4318?x", "\"http://…@c:4318\""),
+            ("http://name:hush@c:4318/in#x@y", "\"http://…\""),
+            ("http://name:hu?hush@c:4318", "\"http://…\""),
+            ("grpc://name:hush@c:4317", "\"grpc://…@c:4317\""),
+            ("http://name:hush/hush@c", "\"http://…@c\""),
+            ("name:hush@c", "\"…@c\""),
+            ("grpc://c:4317", "\"grpc://c:4317\""),
+        ] {
+            let why = endpoints(address, &[]).expect_err(address);
+            assert!(why.contains(&format!("is {told}")) && !why.contains("hush"), "{address}: {why}");
         }
         let own = endpoints("", &[(TRACES.endpoint, "http://e/in?key=1")]).expect("nothing is added to it");
         assert_eq!(own.traces.as_deref(), Some("http://e/in?key=1"));

@@ -108,10 +108,12 @@ pub(crate) fn asks(message: &Value) -> bool {
     message.get("id").is_some() && message.get("method").is_some()
 }
 
-/// For each message of a batch whether it asks with an id with which another one before it asks: only one would be answered.
+/// For each message of a batch whether it asks with an id with which another one before it asks: only one would be answered. What is
+/// no message is refused, and uses no id.
 pub(crate) fn repeats(messages: &[Value]) -> Vec<bool> {
     let mut seen = BTreeSet::new();
-    messages.iter().map(|message| asks(message) && !seen.insert(id_of(message).to_string())).collect()
+    let is_request = |message: &Value| wrong(message).is_none() && asks(message);
+    messages.iter().map(|message| is_request(message) && !seen.insert(id_of(message).to_string())).collect()
 }
 
 /// The refusal of a request whose id another one has that is not answered yet.
@@ -327,14 +329,19 @@ mod tests {
     #[test]
     fn an_id_that_is_used_twice_is_refused_the_second_time() {
         let batch = [
+            json!({ "id": 1, "method": "ping", "params": [1] }),
             json!({ "id": 1, "method": "ping" }),
             json!({ "id": "1", "method": "ping" }),
             json!({ "method": "notifications/initialized" }),
             json!({ "method": "notifications/initialized" }),
             json!({ "id": 1, "result": {} }),
             json!({ "id": 1, "method": "tools/list" }),
-        ];
-        assert_eq!(repeats(&batch), [false, false, false, false, false, true]);
+        ]
+        .map(|mut message| {
+            message["jsonrpc"] = json!("2.0");
+            message
+        });
+        assert_eq!(repeats(&batch), [false, false, false, false, false, false, true]);
         let refused = used_twice(&json!(1));
         assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(1), &json!(INVALID)));
         assert!(refused["error"]["message"].as_str().is_some_and(|why| why.starts_with("the id 1 is used twice")));

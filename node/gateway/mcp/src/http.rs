@@ -58,6 +58,15 @@ pub fn routes<S: Clone + Send + Sync + 'static>(
     principal: fn(&Identity) -> Principal,
     asker: fn(&Identity) -> Asker,
 ) -> Router<S> {
+    Router::new()
+        .route("/mcp", any(serve))
+        .route("/mcp/", any(serve))
+        .route("/mcp/{agent}", any(serve_one))
+        .route("/mcp/{agent}/", any(serve_one))
+        .with_state(service(calls, principal, asker))
+}
+
+fn service(calls: Calls, principal: fn(&Identity) -> Principal, asker: fn(&Identity) -> Asker) -> Arc<Service> {
     let server = Server::new(calls, principal, asker);
     // The gateway's guard knows the hosts and origins that are allowed; it checked them.
     let config = StreamableHttpServerConfig::default()
@@ -67,12 +76,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(
         .with_max_request_body_bytes(REQUEST_BYTES_MAX);
     let sessions = Arc::new(Sessions::new(Most::default()));
     let sdk = StreamableHttpService::new(move || Ok(server.of_session()), sessions.clone(), config);
-    Router::new()
-        .route("/mcp", any(serve))
-        .route("/mcp/", any(serve))
-        .route("/mcp/{agent}", any(serve_one))
-        .route("/mcp/{agent}/", any(serve_one))
-        .with_state(Arc::new(Service { sdk, sessions }))
+    Arc::new(Service { sdk, sessions })
 }
 
 /// The server of tools that the path names.
@@ -260,4 +264,78 @@ fn calls_agents(body: &[u8]) -> bool {
 
 fn unread(error: BodyError) -> Response {
     error.crowded(false).unwrap_or_else(|| problem(error.status(), &error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use althing_simnet::{LinkConfig, SimNet};
+    use althing_simulations::mesh::{self, Node};
+    use futures::future::BoxFuture;
+    use futures::poll;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A node with an agent that takes 90 s for its answer, that agent, and the node's server.
+    async fn scene() -> (Node, String, Arc<Service>) {
+        let node = Node::start(&SimNet::new(1, LinkConfig::default()), 1, 100, &[], mesh::store()).await;
+        let mut program = mesh::file("program", "does as it is told", "acting.do", "do", "play");
+        program.runtime = althing_td::RuntimeSpec::Native { builtin: "program".to_owned(), config: json!({}) };
+        let agent = node.host(&program).await.to_string();
+        let server = service(node.calls.clone(), |_| Principal::Local, |_| Asker::Owner);
+        (node, agent, server)
+    }
+
+    /// Sends what is in a body, in a session or in none.
+    fn post(server: &Arc<Service>, session: Option<&HeaderValue>, body: &Value) -> BoxFuture<'static, Response> {
+        let mut request = axum::http::Request::post("/mcp").body(Body::from(body.to_string())).expect("a request");
+        request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(session) = session {
+            request.headers_mut().insert(SESSION, session.clone());
+        }
+        Box::pin(serve(State(server.clone()), request))
+    }
+
+    async fn json_of(answer: Response) -> Value {
+        let body = axum::body::to_bytes(answer.into_body(), REQUEST_BYTES_MAX).await.expect("a body");
+        serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{body:?} is JSON"))
+    }
+
+    fn request(id: Value, method: &str, params: Value) -> Value {
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+    }
+
+    #[tokio::test]
+    async fn an_id_whose_request_is_not_answered_is_refused_alone_and_in_a_batch_and_is_free_after_that() {
+        let (_node, agent, server) = scene().await;
+        let info = json!({ "name": "c", "version": "1" });
+        let hello = json!({ "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": info });
+        let begun = post(&server, None, &request(json!(0), "initialize", hello)).await;
+        let session = begun.headers().get(SESSION).expect("a session").clone();
+        let notice = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(post(&server, Some(&session), &notice).await.status(), StatusCode::ACCEPTED);
+        let ping = |id: Value| request(id, "ping", json!({}));
+        let arguments = json!({ "agent": agent, "message": "late hello" });
+        let call = request(json!(7), "tools/call", json!({ "name": "call_agent", "arguments": arguments }));
+        let mut first = post(&server, Some(&session), &call);
+        assert!(poll!(&mut first).is_pending(), "its agent takes its time");
+
+        let refused = json_of(post(&server, Some(&session), &ping(json!(7))).await).await;
+        assert_eq!(refused, batch::used_twice(&json!(7)));
+        let unreadable = request(json!(8), "tools/call", json!({ "name": 7 }));
+        let all = json!([ping(json!(7)), unreadable, ping(json!(8)), ping(json!("x")), ping(json!(9))]);
+        let answers = json_of(post(&server, Some(&session), &all).await).await;
+        assert_eq!(answers[0], batch::used_twice(&json!(7)));
+        assert_eq!(answers[1]["error"]["code"], batch::INVALID_PARAMS);
+        assert_eq!(answers[2], batch::used_twice(&json!(8)), "of a batch each id is of one request");
+        assert!(answers[3]["result"].is_object() && answers[4]["result"].is_object(), "{answers}");
+
+        drop(first);
+        for id in [json!(7), json!(9)] {
+            let again = json_of(post(&server, Some(&session), &ping(id)).await).await;
+            assert!(again["result"].is_object(), "its client hung up, or it was answered: {again}");
+        }
+    }
 }

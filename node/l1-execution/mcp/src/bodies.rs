@@ -2,13 +2,16 @@
 //! was asked. So that it is read as over pipes, bad members are set aside before, an answer of another kind is none, and what
 //! answers another request, or is no message, is passed over.
 
+use std::sync::Arc;
+
 use rmcp::model::{
     CustomResult, ErrorData, JsonRpcMessage, ListToolsResult, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde_json::{Value, json};
 
+use crate::greetings;
 use crate::machine::greeting::{self, DISCOVER, UNREADABLE};
-use crate::machine::line::{self, Line};
+use crate::machine::line::{self, Line, NO_ANSWER};
 use crate::machine::{answer, listing};
 
 const LIST: &str = "tools/list";
@@ -21,6 +24,8 @@ const ANOTHERS: &str = "its answer is to another request";
 pub struct OpenRequest {
     pub method: String,
     pub id: RequestId,
+    /// Whom it was sent to, for the log.
+    pub server: Arc<str>,
 }
 
 /// What a message is to a request.
@@ -96,13 +101,12 @@ impl OpenRequest {
 
     /// Instead of an answer that is none; why.
     pub fn unreadable(&self, why: &str) -> ServerJsonRpcMessage {
-        let code = greeting::code_of_unreadable(&self.method);
-        JsonRpcMessage::error(ErrorData::new(code, why.to_owned(), None), Some(self.id.clone()))
+        JsonRpcMessage::error(ErrorData::new(NO_ANSWER, why.to_owned(), None), Some(self.id.clone()))
     }
 
     /// The same, as it stands in a message.
     pub fn error(&self, why: &str) -> Value {
-        line::error(&json!(self.id), i64::from(greeting::code_of_unreadable(&self.method).0), why)
+        line::error(&json!(self.id), why)
     }
 
     /// Whether its answer is read here.
@@ -142,14 +146,7 @@ impl OpenRequest {
         match self.method.as_str() {
             LIST => Some(listing::readable(result)),
             method if CALLS.contains(&method) => Some(answer::readable(result)),
-            method if greeting::is_asked_by(method) => {
-                let greeting = greeting::read(method, result)?;
-                if !greeting.left_out.is_empty() {
-                    let left_out = greeting.left_out.join(", ");
-                    tracing::warn!(method, left_out, "a server of tools says of itself what is odd; that is left out");
-                }
-                Some(greeting.result)
-            }
+            method if greeting::is_asked_by(method) => greetings::read(&self.server, method, result),
             _ => Some(result),
         }
     }
@@ -171,13 +168,13 @@ pub fn unasked(data: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rmcp::model::{ErrorCode, ServerRequest};
+    use rmcp::model::ServerRequest;
 
     use super::*;
     use crate::machine::question::{AS_WRITTEN, ELICITATION};
 
     fn asked(method: &str) -> OpenRequest {
-        OpenRequest { method: method.to_owned(), id: RequestId::Number(4) }
+        OpenRequest { method: method.to_owned(), id: RequestId::Number(4), server: "stub".into() }
     }
 
     /// Results as the node has them: of an event, and of a body.
@@ -218,9 +215,9 @@ mod tests {
         for (more, value) in [("action", json!("accept")), ("tools", json!([])), ("prompts", json!([]))] {
             let mut failed = json!({ "content": [text], "isError": true });
             failed[more] = value;
-            let [event, body] = both("tools/call", &failed);
-            assert_eq!(result(event).map(|read| read["isError"].clone()), Some(json!(true)), "{more}");
-            assert!(result(body).is_none_or(|read| read["isError"] == true), "{more}");
+            for message in both("tools/call", &failed) {
+                assert_eq!(result(message).map(|read| read["isError"].clone()), Some(json!(true)), "{more}");
+            }
         }
         let some = json!({ "content": [text, { "type": "text" }, 7] });
         for message in both("tools/call", &some) {
@@ -296,7 +293,7 @@ mod tests {
         for none in [json!({}), json!(null), json!([])] {
             for message in both(DISCOVER, &none) {
                 let JsonRpcMessage::Error(told) = message else { panic!("no error: {none}") };
-                assert_eq!(told.error.code, ErrorCode::METHOD_NOT_FOUND, "{none}");
+                assert_eq!((told.error.code, told.error.message.as_ref()), (NO_ANSWER, UNREADABLE), "{none}");
             }
         }
         let listed = json!([{ "jsonrpc": "2.0", "method": "notifications/message", "params": {} },

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use althing_execution::relayed::{Progress, alive};
-use althing_execution::tools::{Fault, RESULT_TOO_LONG};
+use althing_execution::tools::Fault;
 use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, CustomRequest, ErrorCode,
@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::exchange::Exchange;
 use crate::handler::capabilities;
-use crate::lines::TOO_LONG;
 use crate::machine::answer::{self, Answer, McpTask};
+use crate::machine::line::{TOO_LONG, is_own};
 use crate::news::Ear;
 use crate::questions::{Place, QUESTIONS_MAX, Question, Questions};
 use crate::requests::why;
@@ -119,10 +119,10 @@ impl Call {
     }
 }
 
-/// Why a request failed, in words.
+/// Why a request failed, in words: those of the server, which are told as such, or those of the node.
 pub fn failed(error: ServiceError) -> Fault {
     let said = match error {
-        ServiceError::McpError(error) if error.code == TOO_LONG => RESULT_TOO_LONG.to_owned(),
+        ServiceError::McpError(error) if is_own(error.code) => error.message.into_owned(),
         ServiceError::McpError(error) => format!("it answered with the error {}: {}", error.code.0, error.message),
         ServiceError::TransportClosed => "its connection was closed before it answered".to_owned(),
         ServiceError::TransportSend(error) => format!("the request did not reach it: {}", why(error.error.as_ref())),
@@ -184,7 +184,7 @@ async fn read(
     let answered = match answered {
         Ok(answered) => answered,
         // The caller gets it as it stands.
-        Err(ServiceError::McpError(error)) if is_relayed && error.code != TOO_LONG => {
+        Err(ServiceError::McpError(error)) if is_relayed && !is_own(error.code) => {
             return Ok(json!({ "error": error }));
         }
         Err(error) => return Err(failed(error)),
@@ -355,5 +355,23 @@ impl Drop for RunningCall {
     fn drop(&mut self) {
         *self.0.ended.lock().expect("no holder of a time panics") = Some(Instant::now());
         self.0.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ErrorData;
+
+    use super::*;
+    use crate::machine::line::NO_ANSWER;
+
+    #[test]
+    fn what_the_node_says_of_an_answer_is_not_told_as_the_words_of_the_server() {
+        for (code, told) in
+            [(ErrorCode::INTERNAL_ERROR, "it answered with the error -32603: no"), (NO_ANSWER, "no"), (TOO_LONG, "no")]
+        {
+            let error = ServiceError::McpError(ErrorData::new(code, "no", None));
+            assert_eq!(failed(error), Fault::Failed(told.to_owned()));
+        }
     }
 }

@@ -20,9 +20,10 @@ use tokio::task::spawn_blocking;
 use crate::exchange::Exchange;
 use crate::handler::Handler;
 use crate::lines::{Lines, MESSAGE_BYTES_MAX};
+use crate::machine::line::is_own;
 use crate::program::{Program, ServerOwner};
 use crate::questions::Questions;
-use crate::requests::{BROKEN_OFF, Behaviour, Requests, why};
+use crate::requests::{BROKEN_OFF, Behaviour, PROBE, Requests, why};
 use crate::watched::Watched;
 
 /// How long a connection to a server may take.
@@ -183,7 +184,8 @@ impl Target {
         let behaviour = Arc::<Behaviour>::default();
         let client = client_with(url, leads_to, TCP_CONNECT, Behaviour::policy(&behaviour));
         let client = client.map_err(Fault::Unreachable)?;
-        let requests = Requests { client, behaviour: behaviour.clone() };
+        let (server, probe) = (self.whose.shown(url).into(), PROBE);
+        let requests = Requests { client, behaviour: behaviour.clone(), server, probe };
         let exchange = self.exchange();
         let transport = StreamableHttpClientTransport::with_client(requests, config);
         match self.initialise(transport, speech, &exchange).await {
@@ -236,14 +238,15 @@ impl From<Fault> for Trouble {
     }
 }
 
-/// The trouble of two attempts that says more; the first, if both say as much.
+/// The trouble of two attempts that says more; the second, if both say as much: the first may be about a question that only the
+/// node's own version knows.
 fn more_telling(first: Fault, second: Fault) -> Fault {
     let says = |fault: &Fault| match fault {
         Fault::Unreachable(why) if why == CLOSED || why == BROKEN_OFF => 0,
         Fault::Ended { said, .. } if said.is_empty() => 1,
         _ => 2,
     };
-    if says(&second) > says(&first) { second } else { first }
+    if says(&second) >= says(&first) { second } else { first }
 }
 
 /// Whether a program was ended for the memory that it took: it would be again.
@@ -281,6 +284,7 @@ fn said(error: &ClientInitializeError) -> String {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => said(fallback),
         ClientInitializeError::ConnectionClosed(_) => CLOSED.to_owned(),
         ClientInitializeError::TransportError { error, .. } => why(error.error.as_ref()),
+        ClientInitializeError::JsonRpcError(error) if is_own(error.code) => error.message.clone().into_owned(),
         ClientInitializeError::JsonRpcError(error) => {
             format!("it answered with the error {}: {}", error.code.0, error.message)
         }
@@ -299,6 +303,7 @@ mod tests {
     use rmcp::model::{ErrorCode, ErrorData};
 
     use super::*;
+    use crate::machine::line::NO_ANSWER;
 
     fn ended(said: &str) -> Fault {
         Fault::Ended { status: 1, ran_out: false, said: said.to_owned() }
@@ -312,7 +317,9 @@ mod tests {
             (closed(), error(), error()),
             (error(), closed(), error()),
             (ended(""), ended("no module"), ended("no module")),
-            (ended("no module"), ended("another"), ended("no module")),
+            (ended("no module"), ended("another"), ended("another")),
+            (error(), ended("no licence"), ended("no licence")),
+            (ended("unknown method"), error(), error()),
             (closed(), ended(""), ended("")),
             (closed(), closed(), closed()),
         ] {
@@ -322,12 +329,14 @@ mod tests {
 
     #[test]
     fn a_server_that_answered_both_questions_was_asked_twice() {
-        let error = |message: &'static str| {
-            Box::new(ClientInitializeError::JsonRpcError(ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None)))
-        };
-        let both = ClientInitializeError::LegacyFallbackFailed { discover: error("a"), fallback: error("b") };
+        let error = |code| Box::new(ClientInitializeError::JsonRpcError(ErrorData::new(code, "no", None)));
+        let (theirs, ours) = (ErrorCode::INTERNAL_ERROR, NO_ANSWER);
+        let both = ClientInitializeError::LegacyFallbackFailed { discover: error(theirs), fallback: error(theirs) };
         assert!(was_asked_twice(&both) && !was_closed(&both));
-        assert!(!was_asked_twice(&error("a")));
+        assert!(!was_asked_twice(&error(theirs)));
+        assert_eq!(said(&both), "it answered with the error -32603: no");
+        let both = ClientInitializeError::LegacyFallbackFailed { discover: error(theirs), fallback: error(ours) };
+        assert_eq!(said(&both), "no", "the node says so, and not the server");
     }
 
     /// A program that ends at the first question of the newest version, and answers that of an earlier one.

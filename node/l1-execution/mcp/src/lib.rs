@@ -10,10 +10,12 @@
 //!
 //! **Never knows**: who calls, and whether it may.
 
+mod answer_stream;
 mod bodies;
 mod call;
 mod connection;
 mod exchange;
+mod greetings;
 mod handler;
 mod health;
 mod lines;

@@ -7,21 +7,20 @@ use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 
 use althing_execution::tools::{RESULT_BYTES_MAX, RESULT_TOO_LONG};
-use rmcp::model::{CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{CustomResult, ErrorData, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
+use crate::greetings;
 use crate::machine::greeting::{self, DISCOVER, INITIALIZE, UNREADABLE};
-use crate::machine::line::{self, INTERNAL_ERROR, Line};
+use crate::machine::line::{self, Line, NO_ANSWER, TOO_LONG};
 use crate::machine::skim::Skim;
 
 /// The longest message of a server, bytes: the longest result, and what is written around it.
 pub const MESSAGE_BYTES_MAX: usize = RESULT_BYTES_MAX + (64 << 10);
-/// The error of a request whose answer is too long. No server sends it by itself.
-pub const TOO_LONG: ErrorCode = ErrorCode(-32_099);
 /// Requests whose answers are read as they stand, at one time.
 const RAW_MAX: usize = 4_096;
 /// Characters of a line that are logged.
@@ -42,8 +41,8 @@ pub struct Lines<R, W> {
     ready: VecDeque<Message>,
     /// The methods of requests whose answers are read here, by their ids.
     raw: BTreeMap<String, String>,
-    /// The id and the method of the first question, until it is answered.
-    first: Option<(String, String)>,
+    /// The id of the first question, until it is answered.
+    first: Option<String>,
     write: Arc<Mutex<Option<W>>>,
     /// Its program, for the log.
     program: String,
@@ -85,7 +84,7 @@ impl<R: AsyncRead, W> Lines<R, W> {
             Line::Blank => {}
             Line::Noise => self.log(&excerpt(&line)),
             Line::Unreadable { id, why } => {
-                let told = self.message(line::error(&id, INTERNAL_ERROR, &why));
+                let told = self.message(line::error(&id, &why));
                 self.ready.extend(told);
                 self.log(&excerpt(&line));
             }
@@ -120,15 +119,21 @@ impl<R: AsyncRead, W> Lines<R, W> {
     }
 
     /// The id of the request that a message answers. Until the first question is answered, an answer to another one is none: the
-    /// library would give the server up for it. An error that does not say of what refuses the probe, and nothing else.
+    /// library would give the server up for it. An error that does not say of what refuses the first question, or the probe before
+    /// it as long as that has no answer.
     fn answered(&mut self, message: &mut Value) -> Option<String> {
         let id = written(&message["id"]);
-        let Some((first, method)) = self.first.as_ref() else { return Some(id) };
-        let answers_probe = message["id"].is_null() && method == DISCOVER;
-        if id != *first && !answers_probe {
+        let Some(first) = self.first.clone() else { return Some(id) };
+        if message["id"].is_null() {
+            let probe = self.raw.iter().find(|(id, method)| **id != first && *method == DISCOVER);
+            if let Some(probe) = probe.map(|(id, _)| id.clone()) {
+                self.raw.remove(&probe);
+                return None;
+            }
+        } else if id != first {
+            self.raw.remove(&id);
             return None;
         }
-        let first = first.clone();
         message["id"] = first.parse::<i64>().map_or_else(|_| first.clone().into(), Value::from);
         self.first = None;
         Some(first)
@@ -136,23 +141,14 @@ impl<R: AsyncRead, W> Lines<R, W> {
 
     /// What the first question is answered with. A probe that is answered oddly is refused: the server may speak an earlier version.
     fn greeted(&self, method: &str, result: Value, id: RequestId) -> Message {
-        let read = greeting::read(method, result).and_then(|greeting| {
-            let result = greeting.result;
-            let result = match method {
-                DISCOVER => ServerResult::DiscoverResult(serde_json::from_value(result).ok()?),
-                _ => ServerResult::InitializeResult(serde_json::from_value(result).ok()?),
-            };
-            Some((result, greeting.left_out))
+        let read = greetings::read(&self.program, method, result).and_then(|result| match method {
+            DISCOVER => serde_json::from_value(result).ok().map(ServerResult::DiscoverResult),
+            _ => serde_json::from_value(result).ok().map(ServerResult::InitializeResult),
         });
-        let Some((result, left_out)) = read else {
-            let code = greeting::code_of_unreadable(method);
-            return JsonRpcMessage::error(ErrorData::new(code, UNREADABLE, None), Some(id));
-        };
-        if !left_out.is_empty() {
-            let (program, left_out) = (&self.program, left_out.join(", "));
-            tracing::warn!(program, left_out, "a server of tools says of itself what is odd; that is left out");
+        match read {
+            Some(result) => JsonRpcMessage::response(result, id),
+            None => JsonRpcMessage::error(ErrorData::new(NO_ANSWER, UNREADABLE, None), Some(id)),
         }
-        JsonRpcMessage::response(result, id)
     }
 
     /// Logs once that something is passed over.
@@ -201,7 +197,7 @@ where
             }
             let (id, method) = (request.id.to_string(), request.request.method().to_owned());
             if greeting::is_asked_by(&method) {
-                self.first = Some((id.clone(), method.clone()));
+                self.first = Some(id.clone());
             }
             self.raw.insert(id, method);
         }
@@ -341,7 +337,6 @@ mod tests {
         for before in [
             json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -32_601, "message": "late" } }),
             json!({ "jsonrpc": "2.0", "id": "x", "result": {} }),
-            json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -1, "message": "no" } }),
             json!({ "jsonrpc": "2.0", "id": "1", "result": { "capabilities": { "tools": true }, "serverInfo": "a" } }),
         ] {
             said(&mut output, &format!("{before}\n")).await;
@@ -353,6 +348,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_error_that_does_not_say_of_what_is_that_of_the_first_question_that_has_no_answer() {
+        let unaddressed = |why: &str| json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -1, "message": why } });
+        let late = json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -32_601, "message": "late" } });
+        for of_probe in [Some(unaddressed("late")), Some(late), None] {
+            let (mut pipes, mut output, _input) = pipes();
+            // The library asks for an earlier version where the probe has no answer for long.
+            if of_probe.is_some() {
+                ask(&mut pipes, 0, probe()).await;
+            }
+            ask(&mut pipes, 1, initialize()).await;
+            for said_of_it in of_probe.into_iter().chain([unaddressed("no licence")]) {
+                said(&mut output, &format!("{said_of_it}\n")).await;
+            }
+            let JsonRpcMessage::Error(told) = pipes.receive().await.expect("an answer") else { panic!("no error") };
+            assert_eq!((told.id, told.error.message.as_ref()), (Some(RequestId::Number(1)), "no licence"));
+        }
+    }
+
+    #[tokio::test]
     async fn a_probe_that_is_answered_with_nothing_is_refused_so_that_an_earlier_version_is_spoken() {
         for result in [json!({}), json!(null), json!([])] {
             let (mut pipes, mut output, _input) = pipes();
@@ -360,7 +374,7 @@ mod tests {
             let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": result });
             said(&mut output, &format!("{answer}\n")).await;
             let JsonRpcMessage::Error(told) = pipes.receive().await.expect("an answer") else { panic!("{answer}") };
-            assert_eq!(told.error.code, ErrorCode::METHOD_NOT_FOUND, "{answer}");
+            assert_eq!(told.error.code, NO_ANSWER, "{answer}");
         }
     }
 

@@ -1,35 +1,39 @@
 //! One request of HTTP to a server, and what came back, whatever the server says that it is: a stream of events, or a whole body.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::Arc;
 
+use althing_execution::sse::{self, TooLong};
 use futures::{Stream, StreamExt as _, TryStream, stream};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, StatusCode};
-use reqwest::Response;
-use rmcp::model::ClientJsonRpcMessage;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use reqwest::{RequestBuilder, Response};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpError,
 };
 
-use crate::machine::events::{Events, StreamEvent};
+use crate::machine::stream_body::StreamBody;
 
 /// Bytes of the body of an answer that refuses.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
+/// The shortest time after which a stream is asked for again, whatever its server says: milliseconds.
+const RETRY_MS_MIN: u64 = 100;
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
 
 pub type Headers = HashMap<HeaderName, HeaderValue>;
 /// An event, as the library's stream has it.
 pub type Event = <BoxedSseResponse as TryStream>::Ok;
 pub type Failed = StreamableHttpError<reqwest::Error>;
 
-/// A message that is sent, and as what.
-pub struct Post {
+/// Where a request goes, and as whose.
+pub struct Destination {
     pub uri: Arc<str>,
-    pub message: ClientJsonRpcMessage,
     pub session: Option<Arc<str>>,
     pub token: Option<String>,
     pub headers: Headers,
@@ -39,7 +43,7 @@ pub struct Post {
 
 /// What came back.
 pub enum Reply {
-    /// Nothing but that it was taken (HTTP 202, 204).
+    /// Nothing but that it was taken (HTTP 202, 204), or what nobody waits for.
     Accepted,
     Events(BoxedSseResponse, Option<String>),
     Body {
@@ -51,38 +55,51 @@ pub enum Reply {
     },
 }
 
+impl Destination {
+    fn request(self, client: &reqwest::Client, method: Method) -> RequestBuilder {
+        let mut request = client.request(method, self.uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        if let Some(token) = self.token {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(session) = self.session {
+            request = request.header(SESSION, session.as_ref());
+        }
+        request
+    }
+}
+
 /// Whether this is the type of JSON.
 pub fn is_json(kind: Option<&str>) -> bool {
-    kind.is_some_and(|kind| kind.starts_with(JSON))
+    is_of(kind, JSON)
+}
+
+/// Whether this is that type, whatever its parameters are.
+fn is_of(kind: Option<&str>, wanted: &str) -> bool {
+    let begin = kind.and_then(|kind| kind.trim_start().get(..wanted.len()));
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(wanted))
 }
 
 /// Sends a message.
 ///
 /// # Errors
 /// It was not sent, or not answered; the server wants a secret, or ended the session, or its body is too long.
-pub async fn send(client: &reqwest::Client, post: Post) -> Result<Reply, Failed> {
-    let Post { uri, message, session, token, headers, bytes_max } = post;
-    let mut request = client.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
-    if let Some(token) = token {
-        request = request.bearer_auth(token);
-    }
-    for (name, value) in headers {
-        request = request.header(name, value);
-    }
-    let has_session = session.is_some();
-    if let Some(session) = session {
-        request = request.header(SESSION, session.as_ref());
-    }
-    let response = request.json(&message).send().await.map_err(StreamableHttpError::Client)?;
+pub async fn send(client: &reqwest::Client, to: Destination, message: ClientJsonRpcMessage) -> Result<Reply, Failed> {
+    let (has_session, bytes_max) = (to.session.is_some(), to.bytes_max);
+    let asks = matches!(message, JsonRpcMessage::Request(_));
+    let response = to.request(client, Method::POST).json(&message).send().await.map_err(StreamableHttpError::Client)?;
     if let Some(refused) = refusal(&response, has_session) {
         return Err(refused);
     }
     let status = response.status();
-    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+    // Nobody waits for what is said to a message that asks nothing; it may have no end.
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) || (status.is_success() && !asks) {
         return Ok(Reply::Accepted);
     }
     let (kind, session) = (header(&response, CONTENT_TYPE), header(&response, HeaderName::from_static(SESSION)));
-    if status.is_success() && kind.as_deref().is_some_and(|kind| kind.starts_with(EVENTS)) {
+    if status.is_success() && is_of(kind.as_deref(), EVENTS) {
         return Ok(Reply::Events(events(response.bytes_stream(), bytes_max), session));
     }
     let most = if status.is_success() { bytes_max } else { REFUSAL_BYTES_MAX };
@@ -92,6 +109,37 @@ pub async fn send(client: &reqwest::Client, post: Post) -> Result<Reply, Failed>
         body => body?,
     };
     Ok(Reply::Body { status, kind, body, session })
+}
+
+/// Asks for a stream: what a server says by itself in a session, or the rest of an answer, after the event of the id `last`. One that
+/// breaks off ends: after an end the library waits before it asks again, and not after an error.
+///
+/// # Errors
+/// It was not sent, or not answered; the server has no streams, wants a secret, or answers with something else.
+pub async fn get(client: &reqwest::Client, to: Destination, last: Option<String>) -> Result<BoxedSseResponse, Failed> {
+    let bytes_max = to.bytes_max;
+    let mut request = to.request(client, Method::GET);
+    if let Some(last) = last {
+        request = request.header(LAST_EVENT, last);
+    }
+    let response = request.send().await.map_err(StreamableHttpError::Client)?;
+    let status = response.status();
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        return Err(StreamableHttpError::ServerDoesNotSupportSse);
+    }
+    // Whether a session is over is told by the answer to a message: some servers have no streams, and say 404.
+    if let Some(refused) = refusal(&response, false) {
+        return Err(refused);
+    }
+    if status.is_server_error() {
+        return Err(HttpStatusError::new(status.as_u16(), header(&response, RETRY_AFTER)).into());
+    }
+    let response = response.error_for_status().map_err(StreamableHttpError::Client)?;
+    let kind = header(&response, CONTENT_TYPE);
+    if !is_of(kind.as_deref(), EVENTS) && !is_json(kind.as_deref()) {
+        return Err(StreamableHttpError::UnexpectedContentType(kind));
+    }
+    Ok(events(response.bytes_stream(), bytes_max).take_while(|event| ready(event.is_ok())).boxed())
 }
 
 /// What a status says by itself.
@@ -125,56 +173,106 @@ async fn whole(mut response: Response, most: usize) -> Result<Vec<u8>, Failed> {
 }
 
 /// The events of a stream. One that is too long ends it with an error, as the library's does.
-pub fn events<B, E>(pieces: impl Stream<Item = Result<B, E>> + Send + 'static, bytes_max: usize) -> BoxedSseResponse
+fn events<B, E>(pieces: impl Stream<Item = Result<B, E>> + Send + 'static, bytes_max: usize) -> BoxedSseResponse
 where
     B: AsRef<[u8]> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let mut events = Some(Events::new(bytes_max));
-    let read = move |piece: Option<Result<B, E>>| {
-        let mut all: Vec<Result<Event, SseError>> = Vec::new();
-        let Some(reading) = events.as_mut() else { return stream::iter(all) };
-        match piece {
+    let read = move |body: &mut Option<StreamBody>, piece: Option<Result<B, E>>| {
+        let Some(reading) = body else { return ready(None) };
+        let (told, failed) = match piece {
             Some(Ok(piece)) => match reading.pass(piece.as_ref()) {
-                Ok(told) => all.extend(told.into_iter().map(|told| Ok(told_as(Event::default(), told)))),
-                Err(_) => {
+                Ok(told) => (told, None),
+                Err(TooLong(before)) => {
                     let why = format!("SSE event exceeded the maximum size of {bytes_max} bytes");
-                    all.push(Err(SseError::Body(why.into())));
-                    events = None;
+                    (before, Some(SseError::Body(why.into())))
                 }
             },
-            Some(Err(error)) => {
-                all.push(Err(SseError::Body(Box::new(error))));
-                events = None;
-            }
-            None => all.extend(reading.end().map(|told| Ok(told_as(Event::default(), told)))),
+            Some(Err(error)) => (Vec::new(), Some(SseError::Body(Box::new(error)))),
+            None => (reading.end().into_iter().collect(), None),
+        };
+        if failed.is_some() {
+            // A body that failed may say so again whenever it is asked, without end.
+            *body = None;
         }
-        stream::iter(all)
+        let told = told.into_iter().map(|told| Ok(told_as(Event::default(), told)));
+        let all: Vec<Result<Event, SseError>> = told.chain(failed.map(Err)).collect();
+        ready(Some(stream::iter(all)))
     };
-    pieces.map(Some).chain(stream::once(std::future::ready(None))).flat_map(read).boxed()
+    let all = pieces.map(Some).chain(stream::once(ready(None)));
+    all.scan(Some(StreamBody::new(bytes_max)), read).flatten().boxed()
 }
 
-fn told_as(mut event: Event, told: StreamEvent) -> Event {
-    event.event = told.event;
-    event.data = told.data;
-    event.id = told.id;
-    event.retry = told.retry;
+/// An event as the library has it. An id that no header can hold is none.
+fn told_as(mut event: Event, told: sse::Event) -> Event {
+    let text = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned());
+    event.event = text(told.name);
+    event.data = text(told.data);
+    event.id = told.id.filter(|id| HeaderValue::from_bytes(id.as_bytes()).is_ok());
+    event.retry = told.retry.map(|ms| ms.max(RETRY_MS_MIN));
     event
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Error;
+
     use super::*;
+
+    fn piece(text: &'static str) -> Result<&'static [u8], Error> {
+        Ok(text.as_bytes())
+    }
+
+    async fn read(pieces: Vec<Result<&'static [u8], Error>>, bytes_max: usize) -> Vec<Result<Event, SseError>> {
+        events(stream::iter(pieces), bytes_max).collect().await
+    }
 
     #[tokio::test]
     async fn a_stream_gives_its_events_in_spite_of_what_stands_between_and_ends_at_one_that_is_too_long() {
-        let piece = |text: &'static str| Ok::<_, std::io::Error>(text.as_bytes());
-        let pieces = stream::iter([piece("retry: soon\nodd\ndata: a\n\nda"), piece("ta: b")]);
-        let all: Vec<Event> = events(pieces, 64).map(|event| event.expect("an event")).collect().await;
-        let data: Vec<Option<&str>> = all.iter().map(|event| event.data.as_deref()).collect();
-        assert_eq!(data, [Some("a"), Some("b")]);
-        let pieces = stream::iter([piece("data: a\n\ndata: abcdefghij"), piece("\n\ndata: b\n\n")]);
-        let all: Vec<Result<Event, SseError>> = events(pieces, 12).collect().await;
-        assert!(matches!(all.as_slice(), [Err(SseError::Body(_))]), "{all:?}");
+        let all = read(vec![piece("retry: soon\nodd\nevent: x\nevent: y\ndata: a\n\nda"), piece("ta: {}")], 64).await;
+        let [Ok(event), Ok(_)] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((event.data.as_deref(), event.event.as_deref(), event.retry), (Some("a"), Some("y"), None));
+        let all = read(vec![piece("data: a\n\ndata: abcdefghij"), piece("\n\ndata: b\n\n")], 12).await;
+        let [Ok(event), Err(SseError::Body(_))] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!(event.data.as_deref(), Some("a"), "what came before is not lost");
+    }
+
+    #[tokio::test]
+    async fn an_event_without_data_has_an_id_that_can_be_asked_for_and_a_time_that_is_no_flood() {
+        let all =
+            read(vec![piece("id: 1\nretry: 0\n\nid: a\u{7}\nretry: 5000\ndata: a\n\nid: 2\ndata: {\"cut")], 64).await;
+        let told: Vec<_> = all.iter().flatten().map(|event| (event.id.as_deref(), event.retry)).collect();
+        assert_eq!((told.len(), all.len()), (2, 2), "{all:?}");
+        assert_eq!(told, [(Some("1"), Some(RETRY_MS_MIN)), (None, Some(5_000))]);
+    }
+
+    /// Threat: a stream over HTTP/2 that was reset gives the same error whenever it is polled, and a thread would poll it for ever.
+    #[tokio::test]
+    async fn a_stream_that_failed_is_over_however_often_it_would_fail() {
+        for (before, bytes_max, told) in [("", 64, 1), ("data: a\n\n", 64, 2), ("data: a\n\ndata: abcdefghij", 12, 2)] {
+            let mut polls = 0;
+            let failing = stream::repeat_with(move || {
+                polls += 1;
+                assert!(polls < 4, "it is asked again after it failed");
+                Err(Error::other("reset"))
+            });
+            let all: Vec<Result<Event, SseError>> =
+                events(stream::iter([piece(before)]).chain(failing), bytes_max).collect().await;
+            assert_eq!(all.len(), told, "{all:?}");
+            assert!(matches!(all.last(), Some(Err(SseError::Body(_)))), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn a_type_is_that_however_it_is_written() {
+        for kind in ["text/event-stream", "Text/Event-Stream; charset=utf-8", " TEXT/EVENT-STREAM"] {
+            assert!(is_of(Some(kind), EVENTS) && !is_json(Some(kind)), "{kind}");
+        }
+        for kind in ["application/json", "Application/JSON;charset=UTF-8"] {
+            assert!(is_json(Some(kind)), "{kind}");
+        }
+        for kind in [None, Some(""), Some("text/event"), Some("application/jsön"), Some("text/html")] {
+            assert!(!is_of(kind, EVENTS) && !is_json(kind), "{kind:?}");
+        }
     }
 }

@@ -1,28 +1,32 @@
 //! Requests to a server over HTTP: where it sends them on to, whether it has sessions, and what becomes of an answer that is none.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use althing_execution::tools::RESULT_TOO_LONG;
 use futures::{StreamExt as _, stream};
 use reqwest::redirect::Policy;
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
-use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
-use crate::bodies::{Meaning, OpenRequest, unasked};
-use crate::lines::{MESSAGE_BYTES_MAX, TOO_LONG};
+use crate::answer_stream::{read, too_long, with_data};
+use crate::bodies::{OpenRequest, unasked};
+use crate::lines::MESSAGE_BYTES_MAX;
 use crate::machine::greeting::UNREADABLE;
-use crate::posting::{self, Event, Failed, Headers, Post, Reply, is_json};
+use crate::posting::{self, Destination, Event, Failed, Headers, Reply, is_json};
 
 /// Characters of what a server says beside its status.
 const SAID_CHARS_MAX: usize = 200;
 /// What is said of a connection of which nothing else is known.
 pub const BROKEN_OFF: &str = "the connection broke off";
-/// What is said where the first question has no answer.
-const NO_ANSWER: &str = "it ended before it answered";
+/// How long a server may take for the question of the newest version, before it is asked as an earlier one is: as long as can be, for
+/// servers that start when they are asked. The library goes on after 10 s, and over HTTP its next question waits for this answer.
+pub const PROBE: Duration = Duration::from_secs(8);
+/// What is said of a server that says nothing.
+const SILENT: &str = "it did not answer in time";
 
 /// How a server behaves to the requests of one connection. One redirect with the same method and body (307, 308) is followed, if it leads to
 /// the same scheme, host and port, and kept; all others are told.
@@ -96,6 +100,10 @@ impl Behaviour {
 pub struct Requests {
     pub client: reqwest::Client,
     pub behaviour: Arc<Behaviour>,
+    /// Whom they go to, for the log.
+    pub server: Arc<str>,
+    /// See [`PROBE`].
+    pub probe: Duration,
 }
 
 impl StreamableHttpClient for Requests {
@@ -123,17 +131,24 @@ impl StreamableHttpClient for Requests {
         bytes_max: usize,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let asked = match &message {
-            JsonRpcMessage::Request(request) => {
-                Some(OpenRequest { method: request.request.method().to_owned(), id: request.id.clone() })
-            }
+            JsonRpcMessage::Request(request) => Some(OpenRequest {
+                method: request.request.method().to_owned(),
+                id: request.id.clone(),
+                server: self.server.clone(),
+            }),
             _ => None,
         };
-        let uri = self.behaviour.followed(uri);
-        let replied = posting::send(&self.client, Post { uri, message, session, token, headers, bytes_max }).await;
+        let until = asked.as_ref().filter(|asked| asked.is_probe()).map(|_| Instant::now() + self.probe);
+        let to = Destination { uri: self.behaviour.followed(uri), session, token, headers, bytes_max };
+        let sending = Box::pin(posting::send(&self.client, to, message));
+        let replied = match until {
+            Some(until) => timeout_at(until, sending).await.unwrap_or(Err(StreamableHttpError::ControlRequestTimeout)),
+            None => sending.await,
+        };
         let posted = match asked {
             Some(asked) => {
                 let is_final = self.behaviour.refused().is_some() || replied.as_ref().is_err_and(is_final);
-                match answered(replied, &asked) {
+                match answered(replied, &asked, until) {
                     Err(failed) if asked.is_probe() && !is_final && !is_denied(&failed) => {
                         Ok(StreamableHttpPostResponse::Json(asked.unreadable(&why(&failed)), None))
                     }
@@ -164,7 +179,7 @@ impl StreamableHttpClient for Requests {
         token: Option<String>,
         headers: Headers,
     ) -> Result<BoxedSseResponse, Failed> {
-        self.client.get_stream(self.behaviour.followed(uri), session, last, token, headers).await
+        self.get_stream_with_max_sse_event_size(uri, session, last, token, headers, MESSAGE_BYTES_MAX).await
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -176,15 +191,14 @@ impl StreamableHttpClient for Requests {
         headers: Headers,
         bytes_max: usize,
     ) -> Result<BoxedSseResponse, Failed> {
-        let uri = self.behaviour.followed(uri);
-        let events = self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, bytes_max);
+        let to = Destination { uri: self.behaviour.followed(uri), session, token, headers, bytes_max };
         let read = |event: Result<Event, SseError>| {
             event.map(|mut event| {
                 event.data = event.data.map(unasked);
                 event
             })
         };
-        Ok(events.await?.map(read).boxed())
+        Ok(posting::get(&self.client, to, last).await?.map(read).boxed())
     }
 }
 
@@ -211,12 +225,16 @@ fn taken(reply: Reply) -> Result<StreamableHttpPostResponse, Failed> {
     }
 }
 
-/// What a request is answered with.
-fn answered(replied: Result<Reply, Failed>, asked: &OpenRequest) -> Result<StreamableHttpPostResponse, Failed> {
+/// What a request is answered with; what comes after `until` is not waited for.
+fn answered(
+    replied: Result<Reply, Failed>,
+    asked: &OpenRequest,
+    until: Option<Instant>,
+) -> Result<StreamableHttpPostResponse, Failed> {
     let (status, kind, body, session) = match replied {
         Ok(Reply::Body { status, kind, body, session }) => (status, kind, body, session),
         Ok(Reply::Events(events, session)) => {
-            return Ok(StreamableHttpPostResponse::Sse(read(events, asked.clone()), session));
+            return Ok(StreamableHttpPostResponse::Sse(read(events, asked.clone(), until), session));
         }
         Ok(Reply::Accepted) if asked.is_first() => {
             return Ok(StreamableHttpPostResponse::Json(asked.unreadable("it answered with nothing"), None));
@@ -257,75 +275,6 @@ fn unexpected(status: reqwest::StatusCode, body: &[u8]) -> Failed {
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {body}").into())
 }
 
-/// The events that answer a request, member by member; one that is too long ends them with an error.
-fn read(events: BoxedSseResponse, asked: OpenRequest) -> BoxedSseResponse {
-    let mut reading = AnswerStream { asked, unaddressed: None, is_answered: false, goes_on: false };
-    let all = events.map(Some).chain(stream::once(std::future::ready(None)));
-    all.flat_map(move |event| stream::iter(reading.take(event))).boxed()
-}
-
-/// A stream that answers a request.
-struct AnswerStream {
-    asked: OpenRequest,
-    /// An error that does not say of what: the answer, if no other comes.
-    unaddressed: Option<Value>,
-    is_answered: bool,
-    /// Whether another stream may go on where this one ends.
-    goes_on: bool,
-}
-
-impl AnswerStream {
-    /// The next that came, or the end.
-    fn take(&mut self, event: Option<Result<Event, SseError>>) -> Vec<Result<Event, SseError>> {
-        match event {
-            Some(Ok(event)) => self.said(event),
-            Some(Err(SseError::Body(why))) if why.to_string().contains("maximum size") => {
-                self.is_answered = true;
-                let told = serde_json::to_string(&too_long(self.asked.id.clone())).unwrap_or_default();
-                vec![Ok(with_data(Event::default(), told))]
-            }
-            Some(Err(_)) if self.asked.is_probe() && !self.is_answered => Vec::new(),
-            Some(Err(error)) => vec![Err(error)],
-            None => self.ended(),
-        }
-    }
-
-    fn said(&mut self, mut event: Event) -> Vec<Result<Event, SseError>> {
-        self.goes_on |= event.id.is_some();
-        let mut told = Vec::new();
-        for said in event.data.take().map(|data| self.asked.event(&data)).unwrap_or_default() {
-            match said {
-                Meaning::Answer(answer) => {
-                    self.is_answered = true;
-                    told.push(answer);
-                }
-                Meaning::Beside(message) => told.push(message),
-                Meaning::Unaddressed(error) => self.unaddressed = Some(error),
-                Meaning::Foreign => {}
-            }
-        }
-        // What else an event says counts once, also without data.
-        let mut all: Vec<Result<Event, SseError>> = Vec::new();
-        for message in told {
-            all.push(Ok(with_data(std::mem::take(&mut event), message.to_string())));
-        }
-        if all.is_empty() {
-            all.push(Ok(event));
-        }
-        all
-    }
-
-    fn ended(&mut self) -> Vec<Result<Event, SseError>> {
-        // The first question is not asked for on another stream.
-        if self.is_answered || (self.goes_on && !self.asked.is_first()) {
-            return Vec::new();
-        }
-        let no_answer = self.asked.is_first().then(|| self.asked.error(NO_ANSWER));
-        let told = self.unaddressed.take().or(no_answer);
-        told.map(|told| Ok(with_data(Event::default(), told.to_string()))).into_iter().collect()
-    }
-}
-
 /// Why a connection failed, in words.
 pub fn why(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let Some(error) = error.downcast_ref::<Failed>() else { return "the connection failed".to_owned() };
@@ -343,66 +292,143 @@ pub fn why(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
         }
         StreamableHttpError::SessionExpired => "its session is over".to_owned(),
         StreamableHttpError::Client(error) if error.is_connect() => "nobody answers there".to_owned(),
-        StreamableHttpError::Client(error) if error.is_timeout() => "it did not answer in time".to_owned(),
+        StreamableHttpError::ControlRequestTimeout => SILENT.to_owned(),
+        StreamableHttpError::Client(error) if error.is_timeout() => SILENT.to_owned(),
         _ => BROKEN_OFF.to_owned(),
     }
 }
 
-fn with_data(mut event: Event, data: String) -> Event {
-    event.data = Some(data);
-    event
-}
-
-fn too_long(id: RequestId) -> ServerJsonRpcMessage {
-    JsonRpcMessage::error(ErrorData::new(TOO_LONG, RESULT_TOO_LONG, None), Some(id))
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use rmcp::model::{
+        ClientNotification, ClientRequest, DiscoverRequest, DiscoverRequestParams, InitializedNotification, RequestId,
+    };
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
 
     use super::*;
+    use crate::machine::line::NO_ANSWER;
+
+    /// How long a test waits for what should come at once.
+    const SOON: Duration = Duration::from_secs(20);
 
     fn asked() -> OpenRequest {
-        OpenRequest { method: "tools/call".to_owned(), id: RequestId::Number(4) }
+        OpenRequest { method: "tools/call".to_owned(), id: RequestId::Number(4), server: "stub".into() }
     }
 
-    #[tokio::test]
-    async fn an_event_that_is_too_long_is_told_to_whoever_waits_for_it() {
-        let why = std::io::Error::other("SSE event exceeded the maximum size of 7 bytes");
-        let failed = stream::iter([Err(SseError::Body(why.into()))]).boxed();
-        let mut events = read(failed, asked());
-        let event = events.next().await.expect("an event").expect("no failure");
-        let told: Value = serde_json::from_str(&event.data.expect("data")).expect("JSON");
-        assert_eq!((&told["id"], &told["error"]["message"]), (&json!(4), &json!(RESULT_TOO_LONG)));
-        let broken = stream::iter([Err(SseError::InvalidLine)]).boxed();
-        assert!(read(broken, asked()).next().await.is_some_and(|event| event.is_err()));
-    }
-
-    /// The data of events, as they are read for a request of this method.
-    async fn read_of(method: &str, data: &[&str]) -> Vec<Value> {
-        let events: Vec<_> = data.iter().map(|data| Ok(with_data(Event::default(), (*data).to_owned()))).collect();
-        let asked = OpenRequest { method: method.to_owned(), id: RequestId::Number(4) };
-        let events = read(stream::iter(events).boxed(), asked);
-        let read = events.filter_map(|event| std::future::ready(event.expect("no failure").data));
-        read.map(|data| serde_json::from_str(&data).expect("JSON")).collect().await
-    }
-
-    #[tokio::test]
-    async fn noise_and_answers_to_others_are_passed_over_and_an_error_of_nothing_is_the_answer_if_none_else_comes() {
-        let unaddressed = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#;
-        let foreign = r#"{"jsonrpc":"2.0","id":"x","result":{}}"#;
-        let noise = ["{}", "null", "hello", r#"{"level":"info"}"#, "", unaddressed, foreign];
-        for method in ["initialize", "server/discover", "tools/call"] {
-            let error = r#"{"jsonrpc":"2.0","id":4,"error":{"code":-7,"message":"mine"}}"#;
-            let told = read_of(method, &[&noise[..], &[error]].concat()).await;
-            assert_eq!((told.len(), &told[0]["error"]["code"]), (1, &json!(-7)), "{method}");
-            let told = read_of(method, &noise).await;
-            assert_eq!((told.len(), &told[0]["id"], &told[0]["error"]["code"]), (1, &json!(4), &json!(-1)), "{method}");
+    /// Reads a request; gives its head.
+    async fn heard(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await? <= 2 {
+                break;
+            }
+            let line = line.to_ascii_lowercase();
+            length = line.strip_prefix("content-length:").and_then(|said| said.trim().parse().ok()).unwrap_or(length);
+            head += &line;
         }
-        let told = read_of("server/discover", &["{}"]).await;
-        assert_eq!(told[0]["error"]["code"], -32_601, "the server may speak an earlier version");
-        assert_eq!(read_of("tools/call", &["{}"]).await, Vec::<Value>::new());
+        stream.read_exact(&mut vec![0; length]).await?;
+        Ok(head)
+    }
+
+    /// A server that answers each request with this, and then breaks off, or says nothing more; and the heads of the requests.
+    async fn server(says: &'static str, breaks_off: bool) -> (Arc<str>, Arc<Mutex<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
+        let heads = Arc::<Mutex<String>>::default();
+        let of_all = heads.clone();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut stream = BufReader::new(stream);
+                let Ok(head) = heard(&mut stream).await else { continue };
+                *of_all.lock().expect("nobody panics with it") += &head;
+                let _ = stream.write_all(says.as_bytes()).await;
+                let _ = stream.flush().await;
+                if !breaks_off {
+                    open.push(stream);
+                }
+            }
+        });
+        (url.into(), heads)
+    }
+
+    fn requests() -> Requests {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let probe = Duration::from_millis(50);
+        Requests { client, behaviour: Arc::default(), server: "stub".into(), probe }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_the_question_of_the_newest_version_is_asked_another() {
+        for says in [
+            "",
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+            "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream\r\n\r\n: ping\n\n",
+        ] {
+            let probe = ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {}));
+            let probe = JsonRpcMessage::request(probe, RequestId::Number(4));
+            let ((uri, _), requests) = (server(says, false).await, requests());
+            let posted = timeout(SOON, requests.post_message(uri, probe, None, None, Headers::new()));
+            let posted = posted.await.expect("it is not waited for").expect("an answer stands for it");
+            let posted = timeout(SOON, posted.expect_initialized::<reqwest::Error>());
+            let (message, _) = posted.await.expect("it is not waited for").expect("an answer stands for it");
+            let JsonRpcMessage::Error(told) = message else { panic!("{says:?}: no error") };
+            assert_eq!((told.id, told.error.code), (Some(RequestId::Number(4)), NO_ANSWER), "{says:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_said_to_a_notification_is_not_waited_for() {
+        let says = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+        let ((uri, _), requests) = (server(says, false).await, requests());
+        let notice = InitializedNotification { method: Default::default(), extensions: Default::default() };
+        let notice = JsonRpcMessage::notification(ClientNotification::InitializedNotification(notice));
+        let posted = timeout(SOON, requests.post_message(uri, notice, None, None, Headers::new()));
+        let posted = posted.await.expect("it is not waited for").expect("it is taken");
+        assert!(matches!(posted, StreamableHttpPostResponse::Accepted), "{posted:?}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_read_in_spite_of_odd_lines_and_one_that_breaks_off_ends() {
+        let says = "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream\r\nContent-Length: 999\r\n\r\nretry: 5s\nodd\n\
+                    event: x\nevent: message\nid: 8\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n\
+                    id: 9\ndata: {\"jsonrpc\"";
+        let ((uri, heads), requests) = (server(says, true).await, requests());
+        let (session, last, token) = (Some("s-1".into()), Some("7".to_owned()), Some("hush".to_owned()));
+        let events = requests.get_stream(uri, session, last, token, Headers::new()).await.expect("a stream");
+        let all: Vec<Result<Event, SseError>> = timeout(SOON, events.collect()).await.expect("it ends");
+        let [Ok(event)] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((event.id.as_deref(), event.retry), (Some("8"), None));
+        assert!(event.data.as_ref().is_some_and(|data| data.contains("notifications/x")), "{event:?}");
+        let heads = heads.lock().expect("nobody panics with it").clone();
+        for said in
+            ["get /mcp ", "last-event-id: 7", "mcp-session-id: s-1", "authorization: bearer hush", "text/event-stream"]
+        {
+            assert!(heads.contains(said), "{said}: {heads}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_without_a_stream_says_why() {
+        for (says, told) in [
+            ("405 No\r\n", "ServerDoesNotSupportSse"),
+            ("401 No\r\nWWW-Authenticate: Bearer\r\n", "AuthRequired("),
+            ("403 No\r\nWWW-Authenticate: Bearer\r\n", "InsufficientScope("),
+            ("429 No\r\nRetry-After: 7\r\n", "HttpStatus("),
+            ("503 No\r\n", "HttpStatus("),
+            ("404 No\r\n", "Client("),
+            ("200 OK\r\nContent-Type: text/html\r\n", "UnexpectedContentType(Some(\"text/html\"))"),
+        ] {
+            let whole: &'static str = format!("HTTP/1.1 {says}Content-Length: 0\r\n\r\n").leak();
+            let ((uri, _), requests) = (server(whole, true).await, requests());
+            let refused = requests.get_stream(uri, Some("s-1".into()), None, None, Headers::new()).await;
+            let failed = format!("{:?}", refused.err().expect("it has no stream"));
+            assert!(failed.starts_with(told), "{says}: {failed}");
+        }
     }
 
     fn replied(status: u16, kind: Option<&str>, body: &str) -> Result<Reply, Failed> {
@@ -417,7 +443,7 @@ mod tests {
         let marked = format!("\u{feff}{answer}");
         for kind in [None, Some("text/plain"), Some("application/json")] {
             for body in [answer, marked.as_str(), &format!("[{answer}]")] {
-                let read = answered(replied(200, kind, body), &asked());
+                let read = answered(replied(200, kind, body), &asked(), None);
                 let Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Response(response), _)) = read else {
                     panic!("{kind:?} {body}")
                 };
@@ -426,7 +452,7 @@ mod tests {
         }
         let error = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-1,"message":"no"}}"#;
         for body in [error.to_owned(), error.replace(r#""server-error""#, "null")] {
-            let told = answered(replied(400, Some("application/json"), &body), &asked());
+            let told = answered(replied(400, Some("application/json"), &body), &asked(), None);
             assert!(matches!(told, Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(it), _))
                 if it.id == Some(RequestId::Number(4)) && it.error.code.0 == -1));
         }
@@ -435,7 +461,7 @@ mod tests {
             (500, Some("text/html"), "<p>", "HTTP 500"),
             (401, None, "no", "HTTP 401"),
         ] {
-            let failed = answered(replied(status, kind, body), &asked()).expect_err(says);
+            let failed = answered(replied(status, kind, body), &asked(), None).expect_err(says);
             assert!(why(&failed).contains(says), "{}", why(&failed));
             assert_eq!(is_final(&failed), status == 401, "{says}");
         }

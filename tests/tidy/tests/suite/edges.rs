@@ -243,7 +243,7 @@ const TEST_EDGES: &[(&str, &[&str])] = &[
     ("althing-governance", &["althing-testing-store"]),
     ("althing-grpc", &["althing-testing"]),
     ("althing-log", &["althing-testing-store"]),
-    ("althing-mcp-server", &["althing-simulations"]),
+    ("althing-mcp-server", &["althing-simnet", "althing-simulations"]),
     ("althing-node", &["althing-simnet", "althing-testing-store"]),
     ("althing-operations", &["althing-simnet", "althing-testing-store"]),
     ("althing-policy", &["althing-testing"]),

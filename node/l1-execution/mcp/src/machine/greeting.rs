@@ -1,8 +1,10 @@
 //! What a server answers the first question with, read member by member: what is odd is left out and named, and what its client
 //! needs is filled in, so that no server is refused for what only describes it.
 
-use rmcp::model::{ErrorCode, Icon, ProtocolVersion};
+use rmcp::model::{Icon, ProtocolVersion};
 use serde_json::{Map, Value, json};
+
+use super::listing::{LEFT_OUT_MAX, shown};
 
 /// What is said of an answer that is none.
 pub const UNREADABLE: &str = "its answer cannot be read as one of MCP to what it was asked";
@@ -31,15 +33,19 @@ pub struct Greeting {
     pub left_out: Vec<String>,
 }
 
+impl Greeting {
+    /// What was left out, for the log: 64 members at most, without hidden characters; none if nothing was.
+    pub fn oddities(&self) -> Option<String> {
+        let (first, rest) = self.left_out.split_at(self.left_out.len().min(LEFT_OUT_MAX));
+        let named: Vec<String> = first.iter().map(|member| shown(member)).collect();
+        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
+    }
+}
+
 /// Whether a method asks the first question.
 pub fn is_asked_by(method: &str) -> bool {
     matches!(method, INITIALIZE | DISCOVER)
-}
-
-/// The code of the error that stands for an answer that is none. By that of the probe the library learns that the server may
-/// speak an earlier version.
-pub fn code_of_unreadable(method: &str) -> ErrorCode {
-    if method == DISCOVER { ErrorCode::METHOD_NOT_FOUND } else { ErrorCode::INTERNAL_ERROR }
 }
 
 /// Reads the answer to the first question; none if that is none.
@@ -221,6 +227,21 @@ mod tests {
             assert!(read.is_ok(), "{answer}: {read:?}");
         }
         assert_eq!(made(INITIALIZE, &hello()), Greeting { result: hello(), left_out: Vec::new() });
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_within_bounds() {
+        let mut answer = hello();
+        assert_eq!(made(INITIALIZE, &answer).oddities(), None);
+        answer["instructions"] = json!(7);
+        answer["serverInfo"] = json!("stub 1");
+        assert_eq!(made(INITIALIZE, &answer).oddities().as_deref(), Some("instructions, serverInfo"));
+        for at in 0..1_000 {
+            answer["capabilities"][format!("{at}\u{1b}\u{202e}{}", "x".repeat(9_000))] = json!(true);
+        }
+        let told = made(INITIALIZE, &answer).oddities().expect("odd members");
+        assert!(told.ends_with(" and 938 more") && told.len() < 64 * 100, "{told}");
+        assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told}");
     }
 
     #[test]

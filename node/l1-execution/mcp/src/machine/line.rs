@@ -1,13 +1,19 @@
 //! What a line on a server's standard output is: messages, or something else that programs write there.
 
 use althing_execution::lenient_json;
+use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
 
 use super::question;
 use super::skim::Skim;
 
-/// What JSON-RPC calls an internal error.
-pub const INTERNAL_ERROR: i64 = -32_603;
+/// The error of a request whose answer is none. Its words are the node's, as are those of [`TOO_LONG`]; a server that writes one of both
+/// codes is read as if it had written none.
+pub const NO_ANSWER: ErrorCode = ErrorCode(-32_098);
+/// The error of a request whose answer is too long.
+pub const TOO_LONG: ErrorCode = ErrorCode(-32_099);
+/// The code of an error that has none.
+const CODELESS: i32 = ErrorCode::INTERNAL_ERROR.0;
 /// Programs of some systems begin their output with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -30,8 +36,9 @@ pub fn read(line: &[u8]) -> Line {
         return Line::Blank;
     }
     match lenient_json::parse(line) {
-        Ok(Value::Array(all)) if !all.is_empty() && all.iter().all(is_message) => {
-            Line::Messages(all.into_iter().map(mended).collect())
+        // What else stands among them is passed over, as it is between lines.
+        Ok(Value::Array(all)) if all.iter().any(is_message) => {
+            Line::Messages(all.into_iter().filter(is_message).map(mended).collect())
         }
         Ok(one) if is_message(&one) => Line::Messages(vec![mended(one)]),
         Ok(_) => Line::Noise,
@@ -47,8 +54,13 @@ pub fn read(line: &[u8]) -> Line {
 }
 
 /// The answer to a request whose own cannot be read, as an error.
-pub fn error(id: &Value, code: i64, why: &str) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": why } })
+pub fn error(id: &Value, why: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": NO_ANSWER, "message": why } })
+}
+
+/// Whether an error is one of the node, and not of a server.
+pub fn is_own(code: ErrorCode) -> bool {
+    matches!(code, NO_ANSWER | TOO_LONG)
 }
 
 fn is_message(value: &Value) -> bool {
@@ -66,7 +78,7 @@ fn mended(mut message: Value) -> Value {
     }
     let error = match message["error"].take() {
         Value::Null if message.get("result").is_some() => None,
-        Value::Null => Some(json!({ "message": "it answered with neither a result nor an error" })),
+        Value::Null => return self::error(&message["id"], "it answered with neither a result nor an error"),
         Value::Object(error) => Some(Value::Object(error)),
         Value::String(said) => Some(json!({ "message": said })),
         other => Some(json!({ "message": other.to_string() })),
@@ -74,8 +86,9 @@ fn mended(mut message: Value) -> Value {
     if let Some(members) = message.as_object_mut() {
         members.remove("error");
         if let Some(mut error) = error {
-            if error["code"].as_i64().is_none_or(|code| i32::try_from(code).is_err()) {
-                error["code"] = json!(INTERNAL_ERROR);
+            let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+            if code.is_none_or(|code| is_own(ErrorCode(code))) {
+                error["code"] = json!(CODELESS);
             }
             if !error["message"].is_string() {
                 error["message"] = json!("it says nothing of its error");
@@ -106,6 +119,9 @@ mod tests {
         }
         let batch = Value::Array(messages.to_vec());
         assert_eq!(read(batch.to_string().as_bytes()), Line::Messages(messages.to_vec()));
+        let mixed = json!([{ "level": "info" }, messages[0], 7, messages[3]]);
+        let good = vec![messages[0].clone(), messages[3].clone()];
+        assert_eq!(read(mixed.to_string().as_bytes()), Line::Messages(good));
         let marked = [BYTE_ORDER_MARK, messages[0].to_string().as_bytes()].concat();
         assert!(matches!(read(&marked), Line::Messages(_)));
         for noise in [
@@ -118,6 +134,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","error":"no"}"#,
             "[]",
             "[1]",
+            r#"[{"level":"info"},[]]"#,
             "7",
             "null",
             "\u{1b}[32mready\u{1b}[0m",
@@ -147,17 +164,21 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_none_is_an_error_and_an_error_is_no_result() {
-        for (wrong, message) in [
-            (json!({ "error": "no" }), "no"),
-            (json!({ "error": { "code": "x" } }), "it says nothing of its error"),
-            (json!({ "error": 7 }), "7"),
-            (json!({}), "it answered with neither a result nor an error"),
-            (json!({ "error": null }), "it answered with neither a result nor an error"),
-            (json!({ "error": { "message": "no" }, "result": { "content": [] } }), "no"),
+        let neither = "it answered with neither a result nor an error";
+        for (wrong, code, message) in [
+            (json!({ "error": "no" }), CODELESS, "no"),
+            (json!({ "error": { "code": "x" } }), CODELESS, "it says nothing of its error"),
+            (json!({ "error": { "code": 1_u64 << 40, "message": "no" } }), CODELESS, "no"),
+            (json!({ "error": { "code": NO_ANSWER, "message": "no" } }), CODELESS, "no"),
+            (json!({ "error": { "code": TOO_LONG, "message": "no" } }), CODELESS, "no"),
+            (json!({ "error": 7 }), CODELESS, "7"),
+            (json!({}), NO_ANSWER.0, neither),
+            (json!({ "error": null }), NO_ANSWER.0, neither),
+            (json!({ "error": { "message": "no" }, "result": { "content": [] } }), CODELESS, "no"),
         ] {
             let mut answer = wrong.clone();
             (answer["jsonrpc"], answer["id"]) = (json!("2.0"), json!(4));
-            let right = json!({ "code": INTERNAL_ERROR, "message": message });
+            let right = json!({ "code": code, "message": message });
             let right = json!({ "jsonrpc": "2.0", "id": 4, "error": right });
             assert_eq!(read(answer.to_string().as_bytes()), Line::Messages(vec![right]), "{wrong}");
         }

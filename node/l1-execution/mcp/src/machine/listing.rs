@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 const TOOLS_MAX: usize = 1_024;
 /// Pages of a list of tools.
 const PAGES_MAX: usize = 256;
-/// Tools that are left out and named.
-const LEFT_OUT_MAX: usize = 64;
+/// What is left out and named, of tools and of what else a server says.
+pub(super) const LEFT_OUT_MAX: usize = 64;
 /// Characters of a name that are shown.
 const NAME_CHARS_MAX: usize = 80;
 /// What stands for the listing itself among what was left out.
@@ -159,7 +159,8 @@ fn name(tool: &Value, place: usize) -> String {
     }
 }
 
-fn shown(name: &str) -> String {
+/// A name as people are shown it.
+pub(super) fn shown(name: &str) -> String {
     let plain = name.chars().filter(|c| !c.is_control() && !althing_td::is_hidden(*c));
     plain.take(NAME_CHARS_MAX).collect()
 }

@@ -2,10 +2,10 @@
 
 pub mod answer;
 pub mod block;
-pub mod events;
 pub mod greeting;
 pub mod line;
 pub mod listing;
 pub mod origins;
 pub mod question;
 pub mod skim;
+pub mod stream_body;

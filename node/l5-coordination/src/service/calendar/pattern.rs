@@ -167,7 +167,7 @@ fn special(at: usize, text: &str) -> Result<Option<String>, String> {
 fn range(field: &Field, from: &str, to: &str) -> Result<Vec<u16>, String> {
     let (first, mut last) = (value(field, from)?, value(field, to)?);
     // 1-7 of weekdays ends with Sunday, and begins none; so that 7-7 and sun-7 are Sunday alone.
-    let is_one_day = first == last && (from == "7" || from.parse::<u16>().is_err());
+    let is_one_day = first == last && (is_sunday(field, from) || from.parse::<u16>().is_err());
     if last == field.first && is_sunday(field, to) && !is_one_day {
         last = field.last + 1;
     }
@@ -180,9 +180,14 @@ fn range(field: &Field, from: &str, to: &str) -> Result<Vec<u16>, String> {
     Ok(plain)
 }
 
-/// Whether a text is the second number of Sunday.
+/// Whether a text is the second number of Sunday, as it may be written: 7 or 07.
 fn is_sunday(field: &Field, text: &str) -> bool {
-    field.names.len() == WEEKDAYS.len() && text == "7"
+    field.names.len() == WEEKDAYS.len() && digits(text) == Some(7)
+}
+
+/// A number of nothing but digits.
+fn digits(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A number or a name of a field; Sunday is 0 and 7.
@@ -191,8 +196,7 @@ fn value(field: &Field, text: &str) -> Result<u16, String> {
     if let Some(place) = field.names.iter().position(named) {
         return Ok(field.first + u16::try_from(place).unwrap_or_default());
     }
-    let number = text.parse::<u16>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let number = if is_sunday(field, text) { Some(field.first) } else { number };
+    let number = if is_sunday(field, text) { Some(field.first) } else { digits(text) };
     let names = field.names.first().map_or_else(String::new, |first| format!(", or a name such as {}", &first[..3]));
     number.filter(|number| (field.first..=field.last).contains(number)).ok_or_else(|| {
         format!("{text:?} is no {}: write a number from {} to {}{names}", field.name, field.first, field.last)
@@ -200,8 +204,7 @@ fn value(field: &Field, text: &str) -> Result<u16, String> {
 }
 
 fn number(field: &Field, text: &str) -> Result<u16, String> {
-    let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    number.ok_or_else(|| {
+    digits(text).ok_or_else(|| {
         let (name, last) = (field.name, field.last);
         format!("the {name} has the step {text:?}: write a number, such as */2, at most {last}")
     })
@@ -245,6 +248,13 @@ mod tests {
             ("0 9 * * 7-2", "0 9 * * 0,1,2"),
             ("0 9 * * 6-7", "0 9 * * 6,0"),
             ("0 9 * * 7-7#1", "0 9 * * 0#1"),
+            ("0 9 * * 07", "0 9 * * 0"),
+            ("0 9 * * 1-07", "0 9 * * 1,2,3,4,5,6,0"),
+            ("0 9 * * 07-07", "0 9 * * 0"),
+            ("0 9 * * 07-007,06", "0 9 * * 0,6"),
+            ("0 9 * * 07-02", "0 9 * * 0,1,2"),
+            ("05 09 * * sun-07", "5 9 * * 0"),
+            ("0 9 * * 07#1,07L", "0 9 * * 0#1,0#L"),
             ("0 9 * * mon,*", "0 9 * * *"),
             ("*,5 1,*,2 ?,1 * +*,1", "* * * * +*"),
             ("0 0 28-3 nov-feb ?", "0 0 28,29,30,31,1,2,3 11,12,1,2 *"),
@@ -291,6 +301,8 @@ mod tests {
             ("@never", "@hourly"),
             ("1,,2 * * * *", "\"\" is no minute"),
             ("+1 * * * *", "\"+1\" is no minute"),
+            ("0 9 * * 1-+7", "\"+7\" is no weekday"),
+            ("0 9 * * 08", "\"08\" is no weekday"),
         ] {
             let why = plain(pattern).expect_err(pattern);
             assert!(why.contains(says), "{pattern}: {why}");
