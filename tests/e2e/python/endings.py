@@ -130,7 +130,7 @@ class Ending:
         at = self.dice.randrange(1, len(self.course) + 1)
         lost = self.dice.choice([
             lost.replace('"text"', '"txt"'), lost.replace('"text": "the lost one "', '"text": 2'),
-            lost.replace("artifactUpdate", "artifact_update"), lost.replace('"artifactId"', '"id"'), "event: chunk\n" + lost,
+            lost.replace("artifactUpdate", "artifact-update"), lost.replace('"artifactId"', '"id"'), "event: chunk\n" + lost,
             lost.replace('"result"', '"outcome"'), lost[:-9] + "\n\n", "data: the lost one\n\n"])
         events = [event(one) for one in [*self.course, status(self.name, "COMPLETED")]]
         self.text = "".join([*events[:at], lost, *events[at:]])

@@ -2,17 +2,15 @@
 
 use std::future::ready;
 
-use althing_execution::tools::RESULT_TOO_LONG;
 use futures::{StreamExt as _, stream};
-use rmcp::model::{ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::SseError;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use crate::bodies::{Meaning, OpenRequest};
-use crate::machine::line::TOO_LONG;
-use crate::posting::Event;
+use crate::machine::line;
+use crate::posting::{Event, is_oversize};
 
 /// What is said where the first question has no answer.
 const ENDED: &str = "it ended before it answered";
@@ -34,11 +32,6 @@ pub fn with_data(mut event: Event, data: String) -> Event {
     event
 }
 
-/// The answer to a request whose own is too long.
-pub fn too_long(id: RequestId) -> ServerJsonRpcMessage {
-    JsonRpcMessage::error(ErrorData::new(TOO_LONG, RESULT_TOO_LONG, None), Some(id))
-}
-
 /// A stream that answers a request.
 struct AnswerStream {
     asked: OpenRequest,
@@ -54,9 +47,9 @@ impl AnswerStream {
     fn take(&mut self, event: Option<Result<Event, SseError>>) -> Vec<Result<Event, SseError>> {
         match event {
             Some(Ok(event)) => self.said(event),
-            Some(Err(SseError::Body(why))) if why.to_string().contains("maximum size") => {
+            Some(Err(error)) if is_oversize(&error) => {
                 self.is_answered = true;
-                let told = serde_json::to_string(&too_long(self.asked.id.clone())).unwrap_or_default();
+                let told = serde_json::to_string(&line::too_long(self.asked.id.clone())).unwrap_or_default();
                 vec![Ok(with_data(Event::default(), told))]
             }
             Some(Err(_)) if self.asked.is_probe() && !self.is_answered => Vec::new(),
@@ -105,10 +98,13 @@ impl AnswerStream {
 mod tests {
     use std::time::Duration;
 
+    use althing_execution::tools::RESULT_TOO_LONG;
+    use rmcp::model::RequestId;
     use serde_json::json;
 
     use super::*;
     use crate::machine::line::NO_ANSWER;
+    use crate::posting::oversize;
 
     fn asked(method: &str) -> OpenRequest {
         OpenRequest { method: method.to_owned(), id: RequestId::Number(4), server: "stub".into() }
@@ -128,12 +124,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_event_that_is_too_long_is_told_to_whoever_waits_for_it() {
-        let why = std::io::Error::other("SSE event exceeded the maximum size of 7 bytes");
-        let failed = stream::iter([Err(SseError::Body(why.into()))]).boxed();
+        let failed = stream::iter([Err(oversize(7))]).boxed();
         let told = read_of("tools/call", failed, None).await;
         assert_eq!((&told[0]["id"], &told[0]["error"]["message"]), (&json!(4), &json!(RESULT_TOO_LONG)));
-        let broken = stream::iter([Err(SseError::InvalidLine)]).boxed();
-        assert!(read(broken, asked("tools/call"), None).next().await.is_some_and(|event| event.is_err()));
+        let sounds_so = std::io::Error::other("it exceeded the maximum size of 7 bytes");
+        for broken in [SseError::InvalidLine, SseError::Body(sounds_so.into())] {
+            let broken = stream::iter([Err(broken)]).boxed();
+            assert!(read(broken, asked("tools/call"), None).next().await.is_some_and(|event| event.is_err()));
+        }
     }
 
     #[tokio::test]

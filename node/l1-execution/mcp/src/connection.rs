@@ -20,10 +20,10 @@ use tokio::task::spawn_blocking;
 use crate::exchange::Exchange;
 use crate::handler::Handler;
 use crate::lines::{Lines, MESSAGE_BYTES_MAX};
-use crate::machine::line::is_own;
+use crate::machine::line::{NO_ANSWER, is_own};
 use crate::program::{Program, ServerOwner};
 use crate::questions::Questions;
-use crate::requests::{BROKEN_OFF, Behaviour, PROBE, Requests, why};
+use crate::requests::{BROKEN_OFF, Behaviour, PROBE, Requests, SILENT, why};
 use crate::watched::Watched;
 
 /// How long a connection to a server may take.
@@ -75,6 +75,8 @@ pub struct Target {
     pub epoch: Arc<AtomicU64>,
     /// Whether it asked something without saying whom.
     pub asks: Arc<AtomicBool>,
+    /// See [`PROBE`].
+    pub probe: Duration,
 }
 
 impl Target {
@@ -97,6 +99,7 @@ impl Target {
             containment: std::sync::Mutex::new(None),
             epoch: Arc::default(),
             asks: Arc::default(),
+            probe: PROBE,
         }
     }
 
@@ -110,7 +113,8 @@ impl Target {
     }
 
     /// Connects. A server that a question of the newest version ends, or that answers it oddly, is asked once more as an earlier
-    /// one is, its program started anew.
+    /// one is, its program started anew. One that did not answer it in time, and refuses that of an earlier one, is asked it again: it
+    /// may know no earlier one, and start when it is asked.
     ///
     /// # Errors
     /// Why that failed: of two attempts, the one that says more.
@@ -119,6 +123,10 @@ impl Target {
             Ok(connection) => return Ok(connection),
             Err(trouble) => trouble,
         };
+        if trouble.was_silent {
+            let again = Box::pin(self.attempt(Speech::Newest)).await;
+            return again.map_err(|again| again.after_silence(self.probe));
+        }
         if speech == Speech::Session || !trouble.may_speak_otherwise {
             return Err(trouble.fault);
         }
@@ -152,7 +160,8 @@ impl Target {
                 // One that answered both questions was asked all.
                 let may_speak_otherwise = was_closed || !was_asked_twice(&error);
                 let fault = ended.unwrap_or_else(|| Fault::Unreachable(said(&error)));
-                Err(Trouble { may_speak_otherwise: may_speak_otherwise && !ran_out(&fault), fault })
+                let may_speak_otherwise = may_speak_otherwise && !ran_out(&fault);
+                Err(Trouble { may_speak_otherwise, was_silent: false, fault })
             }
         }
     }
@@ -184,8 +193,8 @@ impl Target {
         let behaviour = Arc::<Behaviour>::default();
         let client = client_with(url, leads_to, TCP_CONNECT, Behaviour::policy(&behaviour));
         let client = client.map_err(Fault::Unreachable)?;
-        let (server, probe) = (self.whose.shown(url).into(), PROBE);
-        let requests = Requests { client, behaviour: behaviour.clone(), server, probe };
+        let (server, probe) = (self.whose.shown(url).into(), self.probe);
+        let requests = Requests { client, behaviour: behaviour.clone(), dead_ends: Arc::default(), server, probe };
         let exchange = self.exchange();
         let transport = StreamableHttpClientTransport::with_client(requests, config);
         match self.initialise(transport, speech, &exchange).await {
@@ -193,7 +202,9 @@ impl Target {
             Err(error) => {
                 let why = behaviour.refused().map(|to| format!("it sends you to {to}; use that address"));
                 let may_speak_otherwise = why.is_none() && !was_asked_twice(&error) && !is_final(&error);
-                Err(Trouble { fault: Fault::Unreachable(why.unwrap_or_else(|| said(&error))), may_speak_otherwise })
+                let was_silent = why.is_none() && was_silent(&error);
+                let fault = Fault::Unreachable(why.unwrap_or_else(|| said(&error)));
+                Err(Trouble { fault, may_speak_otherwise, was_silent })
             }
         }
     }
@@ -230,11 +241,26 @@ struct Trouble {
     fault: Fault,
     /// Whether a server of an earlier version may behave so.
     may_speak_otherwise: bool,
+    /// Whether it did not answer the question of the newest version in time, and refused that of an earlier one.
+    was_silent: bool,
+}
+
+impl Trouble {
+    /// Why there is none either after it was silent for so long.
+    fn after_silence(self, probe: Duration) -> Fault {
+        match self.fault {
+            Fault::Unreachable(why) => {
+                let seconds = probe.as_secs();
+                Fault::Unreachable(format!("{why}; before, it did not answer `server/discover` for {seconds} s"))
+            }
+            fault => fault,
+        }
+    }
 }
 
 impl From<Fault> for Trouble {
     fn from(fault: Fault) -> Trouble {
-        Trouble { fault, may_speak_otherwise: false }
+        Trouble { fault, may_speak_otherwise: false, was_silent: false }
     }
 }
 
@@ -257,6 +283,14 @@ fn ran_out(fault: &Fault) -> bool {
 /// Whether it was asked as a server of an earlier version too.
 fn was_asked_twice(error: &ClientInitializeError) -> bool {
     matches!(error, ClientInitializeError::LegacyFallbackFailed { .. })
+}
+
+/// See [`Trouble`].
+fn was_silent(error: &ClientInitializeError) -> bool {
+    let ClientInitializeError::LegacyFallbackFailed { discover, fallback } = error else { return false };
+    matches!((discover.as_ref(), fallback.as_ref()),
+        (ClientInitializeError::JsonRpcError(silent), ClientInitializeError::JsonRpcError(refused))
+            if silent.code == NO_ANSWER && silent.message == SILENT && !is_own(refused.code))
 }
 
 /// Whether nothing else that is asked over HTTP would be answered otherwise.
@@ -303,7 +337,6 @@ mod tests {
     use rmcp::model::{ErrorCode, ErrorData};
 
     use super::*;
-    use crate::machine::line::NO_ANSWER;
 
     fn ended(said: &str) -> Fault {
         Fault::Ended { status: 1, ran_out: false, said: said.to_owned() }

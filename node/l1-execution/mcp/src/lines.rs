@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 
-use althing_execution::tools::{RESULT_BYTES_MAX, RESULT_TOO_LONG};
+use althing_execution::tools::RESULT_BYTES_MAX;
 use rmcp::model::{CustomResult, ErrorData, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -16,15 +16,13 @@ use tokio::sync::Mutex;
 
 use crate::greetings;
 use crate::machine::greeting::{self, DISCOVER, INITIALIZE, UNREADABLE};
-use crate::machine::line::{self, Line, NO_ANSWER, TOO_LONG};
+use crate::machine::line::{self, Line, NO_ANSWER, excerpt};
 use crate::machine::skim::Skim;
 
 /// The longest message of a server, bytes: the longest result, and what is written around it.
 pub const MESSAGE_BYTES_MAX: usize = RESULT_BYTES_MAX + (64 << 10);
 /// Requests whose answers are read as they stand, at one time.
 const RAW_MAX: usize = 4_096;
-/// Characters of a line that are logged.
-const LOGGED_CHARS_MAX: usize = 120;
 /// Requests whose answers the library would read as a whole, or not at all.
 const READ_HERE: [&str; 6] = [INITIALIZE, DISCOVER, "tools/list", "tools/call", "tasks/get", "tasks/result"];
 
@@ -68,7 +66,7 @@ impl<R: AsyncRead, W> Lines<R, W> {
     fn take(&mut self, has_ended: bool) {
         if let Some(skim) = &mut self.skim {
             if let Some(id) = skim.answered().and_then(|id| serde_json::from_value(id).ok()) {
-                self.ready.push_back(too_long(id));
+                self.ready.push_back(line::too_long(id));
             }
             if has_ended {
                 self.skim = None;
@@ -165,15 +163,6 @@ fn written(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-fn too_long(id: RequestId) -> Message {
-    JsonRpcMessage::error(ErrorData::new(TOO_LONG, RESULT_TOO_LONG, None), Some(id))
-}
-
-fn excerpt(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LOGGED_CHARS_MAX).collect()
-}
-
 impl<R, W> Transport<RoleClient> for Lines<R, W>
 where
     R: AsyncRead + Send + Unpin,
@@ -254,6 +243,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use althing_execution::tools::RESULT_TOO_LONG;
     use rmcp::model::{
         ClientRequest, DiscoverRequest, DiscoverRequestParams, InitializeRequest, InitializeRequestParams,
         ListToolsRequest, PingRequest, ServerNotification,
@@ -401,7 +391,7 @@ mod tests {
             said(&mut output, &text).await;
             said(&mut output, "\n{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{}}\n").await;
             let JsonRpcMessage::Error(told) = pipes.receive().await.expect("it is told") else { panic!("no error") };
-            assert_eq!((told.id, told.error.code), (Some(RequestId::Number(3)), TOO_LONG));
+            assert_eq!((told.id, told.error.code), (Some(RequestId::Number(3)), line::TOO_LONG));
             assert_eq!(told.error.message, RESULT_TOO_LONG);
             let next = pipes.receive().await.expect("the next");
             assert!(matches!(next, JsonRpcMessage::Response(response) if response.id == RequestId::Number(4)));

@@ -1,8 +1,10 @@
 //! One request of HTTP to a server, and what came back, whatever the server says that it is: a stream of events, or a whole body.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::error::Error;
+use std::fmt;
 use std::future::ready;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_execution::sse::{self, TooLong};
 use futures::{Stream, StreamExt as _, TryStream, stream};
@@ -21,6 +23,8 @@ use crate::machine::stream_body::StreamBody;
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 /// The shortest time after which a stream is asked for again, whatever its server says: milliseconds.
 const RETRY_MS_MIN: u64 = 100;
+/// Dead ends of one connection that are known at one time.
+const DEAD_ENDS_MAX: usize = 16;
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const SESSION: &str = "mcp-session-id";
@@ -39,6 +43,56 @@ pub struct Destination {
     pub headers: Headers,
     /// Of an event, or of a body.
     pub bytes_max: usize,
+}
+
+/// An event of a stream that is too long, and ends it.
+#[derive(Debug)]
+struct OversizeEvent {
+    bytes_max: usize,
+}
+
+impl fmt::Display for OversizeEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an event of the stream has more than {} bytes", self.bytes_max)
+    }
+}
+
+impl Error for OversizeEvent {}
+
+/// What ends a stream at an event of more bytes than that.
+pub fn oversize(bytes_max: usize) -> SseError {
+    SseError::Body(Box::new(OversizeEvent { bytes_max }))
+}
+
+/// Whether a stream ended at an event that is too long.
+pub fn is_oversize(error: &SseError) -> bool {
+    matches!(error, SseError::Body(why) if why.downcast_ref::<OversizeEvent>().is_some())
+}
+
+/// Where the next event of a stream was too long: the ids after which that is, or none at the beginning of one without ids. Whoever
+/// asks for more there may be sent the same event again, without end.
+#[derive(Debug, Default)]
+pub struct DeadEnds(Mutex<VecDeque<Option<String>>>);
+
+impl DeadEnds {
+    fn add(&self, last: Option<String>) {
+        let mut all = self.lock();
+        all.push_back(last);
+        if all.len() > DEAD_ENDS_MAX {
+            all.pop_front();
+        }
+    }
+
+    /// Whether that is one; it is forgotten then, since whoever is told so does not ask again.
+    fn take(&self, last: Option<&str>) -> bool {
+        let mut all = self.lock();
+        let at = all.iter().position(|one| one.as_deref() == last);
+        at.and_then(|at| all.remove(at)).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Option<String>>> {
+        self.0.lock().expect("no holder of dead ends panics")
+    }
 }
 
 /// What came back.
@@ -112,15 +166,24 @@ pub async fn send(client: &reqwest::Client, to: Destination, message: ClientJson
 }
 
 /// Asks for a stream: what a server says by itself in a session, or the rest of an answer, after the event of the id `last`. One that
-/// breaks off ends: after an end the library waits before it asks again, and not after an error.
+/// breaks off ends: after an end the library waits before it asks again, and not after an error. One with an event that is too long
+/// ends with that error, and the next request for what follows is refused: the library gives the stream up then.
 ///
 /// # Errors
-/// It was not sent, or not answered; the server has no streams, wants a secret, or answers with something else.
-pub async fn get(client: &reqwest::Client, to: Destination, last: Option<String>) -> Result<BoxedSseResponse, Failed> {
+/// It was not sent, or not answered; the server has no streams, wants a secret, or answers with something else; it is a dead end.
+pub async fn get(
+    client: &reqwest::Client,
+    to: Destination,
+    last: Option<String>,
+    dead_ends: &Arc<DeadEnds>,
+) -> Result<BoxedSseResponse, Failed> {
+    if dead_ends.take(last.as_deref()) {
+        return Err(StreamableHttpError::ServerDoesNotSupportSse);
+    }
     let bytes_max = to.bytes_max;
     let mut request = to.request(client, Method::GET);
-    if let Some(last) = last {
-        request = request.header(LAST_EVENT, last);
+    if let Some(last) = &last {
+        request = request.header(LAST_EVENT, last.as_str());
     }
     let response = request.send().await.map_err(StreamableHttpError::Client)?;
     let status = response.status();
@@ -139,7 +202,27 @@ pub async fn get(client: &reqwest::Client, to: Destination, last: Option<String>
     if !is_of(kind.as_deref(), EVENTS) && !is_json(kind.as_deref()) {
         return Err(StreamableHttpError::UnexpectedContentType(kind));
     }
-    Ok(events(response.bytes_stream(), bytes_max).take_while(|event| ready(event.is_ok())).boxed())
+    Ok(after(last, events(response.bytes_stream(), bytes_max), dead_ends.clone()))
+}
+
+/// The events after that of the id `last`, as the library may ask for more of them.
+fn after(last: Option<String>, events: BoxedSseResponse, dead_ends: Arc<DeadEnds>) -> BoxedSseResponse {
+    let read = move |last: &mut Option<String>, event: Result<Event, SseError>| {
+        ready(match event {
+            Ok(event) => {
+                if event.id.is_some() {
+                    last.clone_from(&event.id);
+                }
+                Some(Ok(event))
+            }
+            Err(error) if is_oversize(&error) => {
+                dead_ends.add(last.take());
+                Some(Err(error))
+            }
+            Err(_) => None,
+        })
+    };
+    events.scan(last, read).boxed()
 }
 
 /// What a status says by itself.
@@ -176,17 +259,14 @@ async fn whole(mut response: Response, most: usize) -> Result<Vec<u8>, Failed> {
 fn events<B, E>(pieces: impl Stream<Item = Result<B, E>> + Send + 'static, bytes_max: usize) -> BoxedSseResponse
 where
     B: AsRef<[u8]> + Send + 'static,
-    E: std::error::Error + Send + Sync + 'static,
+    E: Error + Send + Sync + 'static,
 {
     let read = move |body: &mut Option<StreamBody>, piece: Option<Result<B, E>>| {
         let Some(reading) = body else { return ready(None) };
         let (told, failed) = match piece {
             Some(Ok(piece)) => match reading.pass(piece.as_ref()) {
                 Ok(told) => (told, None),
-                Err(TooLong(before)) => {
-                    let why = format!("SSE event exceeded the maximum size of {bytes_max} bytes");
-                    (before, Some(SseError::Body(why.into())))
-                }
+                Err(TooLong(before)) => (before, Some(oversize(bytes_max))),
             },
             Some(Err(error)) => (Vec::new(), Some(SseError::Body(Box::new(error)))),
             None => (reading.end().into_iter().collect(), None),
@@ -215,15 +295,13 @@ fn told_as(mut event: Event, told: sse::Event) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Error;
-
     use super::*;
 
-    fn piece(text: &'static str) -> Result<&'static [u8], Error> {
+    fn piece(text: &'static str) -> std::io::Result<&'static [u8]> {
         Ok(text.as_bytes())
     }
 
-    async fn read(pieces: Vec<Result<&'static [u8], Error>>, bytes_max: usize) -> Vec<Result<Event, SseError>> {
+    async fn read(pieces: Vec<std::io::Result<&'static [u8]>>, bytes_max: usize) -> Vec<Result<Event, SseError>> {
         events(stream::iter(pieces), bytes_max).collect().await
     }
 
@@ -233,7 +311,8 @@ mod tests {
         let [Ok(event), Ok(_)] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((event.data.as_deref(), event.event.as_deref(), event.retry), (Some("a"), Some("y"), None));
         let all = read(vec![piece("data: a\n\ndata: abcdefghij"), piece("\n\ndata: b\n\n")], 12).await;
-        let [Ok(event), Err(SseError::Body(_))] = all.as_slice() else { panic!("{all:?}") };
+        let [Ok(event), Err(error)] = all.as_slice() else { panic!("{all:?}") };
+        assert!(is_oversize(error), "{error}");
         assert_eq!(event.data.as_deref(), Some("a"), "what came before is not lost");
     }
 
@@ -254,13 +333,40 @@ mod tests {
             let failing = stream::repeat_with(move || {
                 polls += 1;
                 assert!(polls < 4, "it is asked again after it failed");
-                Err(Error::other("reset"))
+                Err(std::io::Error::other("reset"))
             });
             let all: Vec<Result<Event, SseError>> =
                 events(stream::iter([piece(before)]).chain(failing), bytes_max).collect().await;
             assert_eq!(all.len(), told, "{all:?}");
-            assert!(matches!(all.last(), Some(Err(SseError::Body(_)))), "{all:?}");
+            let Some(Err(error)) = all.last() else { panic!("{all:?}") };
+            assert_eq!(is_oversize(error), bytes_max < 64, "{error}");
         }
+    }
+
+    /// Threat: a stream whose next event is too long would be fetched again and again, as fast as its server wants.
+    #[tokio::test]
+    async fn what_is_too_long_is_noted_where_it_is_asked_for_again_and_what_breaks_off_is_not() {
+        for (last, text, at) in [
+            (None, "data: abcdefghij", None),
+            (Some("7"), "data: abcdefghij", Some("7")),
+            (Some("7"), "id: 8\n\ndata: a\n\ndata: abcdefghij", Some("8")),
+        ] {
+            let (pieces, dead_ends) = (stream::iter([piece(text)]), Arc::<DeadEnds>::default());
+            let events = after(last.map(str::to_owned), events(pieces, 12), dead_ends.clone());
+            let all: Vec<Result<Event, SseError>> = events.collect().await;
+            assert!(matches!(all.last(), Some(Err(error)) if is_oversize(error)), "{all:?}");
+            assert!(!dead_ends.take(Some("9")), "elsewhere is none");
+            assert!(dead_ends.take(at) && !dead_ends.take(at), "{text}: it is refused once");
+        }
+        let dead_ends = Arc::<DeadEnds>::default();
+        let broken = stream::iter([piece("id: 8\n\n"), Err(std::io::Error::other("reset"))]);
+        let all: Vec<_> = after(None, events(broken, 12), dead_ends.clone()).collect().await;
+        assert!(matches!(all.as_slice(), [Ok(_)]), "{all:?}");
+        assert!(!dead_ends.take(Some("8")) && !dead_ends.take(None), "more may come");
+        for number in 0..=DEAD_ENDS_MAX {
+            dead_ends.add(Some(number.to_string()));
+        }
+        assert!(!dead_ends.take(Some("0")) && dead_ends.take(Some("1")), "the oldest is forgotten");
     }
 
     #[test]

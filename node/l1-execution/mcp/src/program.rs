@@ -11,6 +11,7 @@ use althing_execution::tools::Fault;
 use althing_execution::{Containment, ServerOf};
 use althing_keeper::job::Descriptor;
 use althing_td::{Sandbox, ToolServerSpec};
+use reqwest::Url;
 use tokio::net::unix::pipe::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -40,9 +41,14 @@ impl ServerOwner {
         ServerOwner { agent: agent.to_owned(), server: server.to_owned(), memory_kib }
     }
 
-    /// As it is named in what is logged, like `ps` names it; by its program where there is no agent yet.
-    pub fn shown(&self, program: &str) -> String {
-        if self.agent.is_empty() { program.to_owned() } else { format!("{} (tools.{})", self.agent, self.server) }
+    /// As it is named in what is logged, like `ps` names it; where there is no agent yet, by its program, or by scheme, host and port of
+    /// its address: in the rest of that may be a secret.
+    pub fn shown(&self, place: &str) -> String {
+        if !self.agent.is_empty() {
+            return format!("{} (tools.{})", self.agent, self.server);
+        }
+        let address = Url::parse(place).ok().filter(Url::has_host);
+        address.map_or_else(|| place.to_owned(), |address| address.origin().ascii_serialization())
     }
 }
 
@@ -175,6 +181,17 @@ mod tests {
         let of = ServerOf { agent: "maps", server: "server", folder: Path::new("/"), memory_kib: 0 };
         assert_eq!(ServerOwner::of(of).shown("python3"), "maps (tools.server)");
         assert_eq!(ServerOwner::default().shown("python3"), "python3");
+    }
+
+    /// Threat: the key of a server's address in the log of a node that only looked at that server.
+    #[test]
+    fn an_address_is_shown_without_what_in_it_may_be_a_secret() {
+        for (address, shown) in [
+            ("https://host.example/mcp?apiKey=hush", "https://host.example"),
+            ("http://me:hush@127.0.0.1:9000/hush#hush", "http://127.0.0.1:9000"),
+        ] {
+            assert_eq!(ServerOwner::default().shown(address), shown);
+        }
     }
 
     #[tokio::test]

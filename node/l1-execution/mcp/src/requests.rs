@@ -12,11 +12,12 @@ use rmcp::transport::streamable_http_client::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer_stream::{read, too_long, with_data};
+use crate::answer_stream::{read, with_data};
 use crate::bodies::{OpenRequest, unasked};
 use crate::lines::MESSAGE_BYTES_MAX;
 use crate::machine::greeting::UNREADABLE;
-use crate::posting::{self, Destination, Event, Failed, Headers, Reply, is_json};
+use crate::machine::line::too_long;
+use crate::posting::{self, DeadEnds, Destination, Event, Failed, Headers, Reply, is_json};
 
 /// Characters of what a server says beside its status.
 const SAID_CHARS_MAX: usize = 200;
@@ -26,7 +27,7 @@ pub const BROKEN_OFF: &str = "the connection broke off";
 /// servers that start when they are asked. The library goes on after 10 s, and over HTTP its next question waits for this answer.
 pub const PROBE: Duration = Duration::from_secs(8);
 /// What is said of a server that says nothing.
-const SILENT: &str = "it did not answer in time";
+pub const SILENT: &str = "it did not answer in time";
 
 /// How a server behaves to the requests of one connection. One redirect with the same method and body (307, 308) is followed, if it leads to
 /// the same scheme, host and port, and kept; all others are told.
@@ -100,6 +101,7 @@ impl Behaviour {
 pub struct Requests {
     pub client: reqwest::Client,
     pub behaviour: Arc<Behaviour>,
+    pub dead_ends: Arc<DeadEnds>,
     /// Whom they go to, for the log.
     pub server: Arc<str>,
     /// See [`PROBE`].
@@ -198,7 +200,7 @@ impl StreamableHttpClient for Requests {
                 event
             })
         };
-        Ok(posting::get(&self.client, to, last).await?.map(read).boxed())
+        Ok(posting::get(&self.client, to, last, &self.dead_ends).await?.map(read).boxed())
     }
 }
 
@@ -359,7 +361,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let probe = Duration::from_millis(50);
-        Requests { client, behaviour: Arc::default(), server: "stub".into(), probe }
+        Requests { client, behaviour: Arc::default(), dead_ends: Arc::default(), server: "stub".into(), probe }
     }
 
     #[tokio::test]

@@ -74,12 +74,16 @@ mod tests {
 
     use althing_execution::process::{EgressRules, ProcessConfig};
     use althing_execution::{Refusals, ServerOf};
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+    use rmcp::service::ServiceError;
     use serde_json::{Value, json};
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::connection::Target;
+    use crate::lines::MESSAGE_BYTES_MAX;
+    use crate::requests::PROBE;
 
     /// A server of both versions over HTTP.
     #[derive(Debug, Default)]
@@ -90,11 +94,36 @@ mod tests {
         sessions: BTreeSet<String>,
         /// The status and the result with which it answers what it does not know of the newest version.
         probed: Option<(u16, Value)>,
+        /// Whether it knows no earlier version than the newest.
+        is_new: bool,
+        /// How often it says nothing to the question of the newest version.
+        silences: usize,
+        /// How often it was asked for the rest of a call's answer, if it gives that on another stream: as an event that is too long.
+        rests: Option<usize>,
     }
 
     type Shared = Arc<Mutex<Stub>>;
 
     impl Stub {
+        fn is_silent(&mut self, message: &Value) -> bool {
+            let is_silent = self.silences > 0 && message["method"] == "server/discover";
+            self.silences -= usize::from(is_silent);
+            is_silent
+        }
+
+        /// The events with which it answers a call, and whoever asks for the rest of them.
+        fn events(&mut self, message: &Value) -> Option<String> {
+            let rests = self.rests.as_mut()?;
+            match message["method"].as_str() {
+                Some("tools/call") => Some("id: 7\nretry: 100\n\n".to_owned()),
+                Some(_) => None,
+                None => {
+                    *rests += 1;
+                    Some(format!("data: {}", "A".repeat(MESSAGE_BYTES_MAX + 1)))
+                }
+            }
+        }
+
         /// Its answer to a message that came in a session, or in none: status, new session, and body.
         fn answer(&mut self, message: &Value, session: Option<&str>) -> (u16, Option<String>, Value) {
             if session.is_some_and(|session| !self.sessions.contains(session)) {
@@ -106,6 +135,10 @@ mod tests {
                 return (*status, None, if result.is_null() { Value::Null } else { answer });
             }
             let result = match message["method"].as_str() {
+                Some("initialize") if self.is_new => {
+                    let error = json!({ "code": -32_601, "message": "no such method" });
+                    return (200, None, json!({ "jsonrpc": "2.0", "id": message["id"], "error": error }));
+                }
                 Some("server/discover") => {
                     json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
                         "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } })
@@ -140,11 +173,21 @@ mod tests {
         };
         let mut body = vec![0; header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)];
         stream.read_exact(&mut body).await?;
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let (is_silent, events) = {
+            let mut stub = stub.lock().expect("nobody panics with it");
+            (stub.is_silent(&message), stub.events(&message))
+        };
+        if is_silent {
+            return std::future::pending().await;
+        }
+        if let Some(events) = events {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            stream.write_all(format!("{head}{events}").as_bytes()).await?;
+            return stream.shutdown().await;
+        }
         let (status, given, answer) = match head.first().is_some_and(|line| line.starts_with("POST ")) {
-            true => {
-                let message = serde_json::from_slice(&body).unwrap_or_default();
-                stub.lock().expect("nobody panics with it").answer(&message, header("mcp-session-id"))
-            }
+            true => stub.lock().expect("nobody panics with it").answer(&message, header("mcp-session-id")),
             false => (405, None, Value::Null),
         };
         let body = if answer.is_null() { String::new() } else { answer.to_string() };
@@ -162,6 +205,15 @@ mod tests {
     }
 
     async fn scene_of(stub: Stub) -> (Shared, Server, Arc<Client>) {
+        let (stub, server) = served(stub, PROBE).await;
+        let (tools, _) = server.list().await.expect("it lists its tools");
+        assert_eq!(tools.len(), 1);
+        let (client, _) = server.client().await.expect("it is connected");
+        (stub, server, client)
+    }
+
+    /// A stub, and the node's side of it, which did not connect yet.
+    async fn served(stub: Stub, probe: Duration) -> (Shared, Server) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let stub = Arc::new(Mutex::new(stub));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -175,11 +227,8 @@ mod tests {
         let spec = ToolServerSpec::Url { url, secret: None, leads_to: Vec::new() };
         let of = ServerOf { agent: "a", server: "stub", folder: Path::new("."), memory_kib: 0 };
         let nothing = (EgressRules::default(), Refusals::default());
-        let server = Server::new(Target::new(of, &spec, None, &ProcessConfig::default(), nothing));
-        let (tools, _) = server.list().await.expect("it lists its tools");
-        assert_eq!(tools.len(), 1);
-        let (client, _) = server.client().await.expect("it is connected");
-        (stub, server, client)
+        let target = Target::new(of, &spec, None, &ProcessConfig::default(), nothing);
+        (stub, Server::new(Target { probe, ..target }))
     }
 
     async fn has_session(server: &Server, client: &Client) -> bool {
@@ -208,6 +257,35 @@ mod tests {
             assert!(has_session, "{status} {result}");
             assert_eq!(begun(&stub), 1, "{status} {result}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_knows_the_newest_version_alone_may_start_when_it_is_asked() {
+        for (silences, answers) in [(1, true), (2, false)] {
+            let probe = Duration::from_secs(1);
+            let (_, server) = served(Stub { is_new: true, silences, ..Stub::default() }, probe).await;
+            match server.client().await {
+                Ok((client, _)) => {
+                    assert!(answers && client.peer_info().is_some_and(|info| !info.protocol_version.has_initialize()));
+                }
+                Err(fault) => {
+                    let why = fault.to_string();
+                    assert!(!answers && why.contains("-32601: no such method") && why.contains("for 1 s"), "{why}");
+                }
+            }
+        }
+    }
+
+    /// Threat: a server whose stream is too long where it goes on is asked for that again and again, and whoever called waits.
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_where_it_goes_on_is_asked_for_once_and_fails_at_once() {
+        let (stub, _, client) = scene_of(Stub { rests: Some(0), ..Stub::default() }).await;
+        let call = CallToolRequest::new(CallToolRequestParams::new("work"));
+        let called = timeout(Duration::from_secs(20), client.send_request(ClientRequest::CallToolRequest(call)));
+        let failed = called.await.expect("it is not waited for").expect_err("it has no answer");
+        assert!(matches!(failed, ServiceError::TransportClosed), "{failed}");
+        assert_eq!(stub.lock().expect("nobody panics with it").rests, Some(1));
+        assert!(!client.is_transport_closed(), "other calls go on");
     }
 
     #[tokio::test]

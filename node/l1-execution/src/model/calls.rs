@@ -2,24 +2,46 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::chat::ChatToolCall;
+use serde::de::IgnoredAny;
+
+use crate::model::chat::{ChatToolCall, Function};
 use crate::model::chunk::CallPiece;
 
 /// Tool calls of one answer, and their bytes.
 const CALLS_MAX: usize = 32;
 const CALLS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of arguments that are neither an object nor a list, such as a text with one in it: they are read again for each piece.
+const BARE_BYTES_MAX: usize = 4 << 10;
 
 /// What is known of the tool calls of an answer while their pieces come.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Progress>);
+pub(super) struct Calls {
+    all: Vec<Progress>,
+    /// Which list of pieces came last, and where the last piece stood in it.
+    list: u64,
+    place: usize,
+}
 
 /// How far a call came.
 #[derive(Debug, Default)]
 struct Progress {
     /// The one that its pieces name.
     index: Option<u64>,
+    /// The list that its last piece came in.
+    list: u64,
     /// Those of its arguments.
     brackets: Brackets,
+}
+
+impl Progress {
+    /// Whether the arguments are there to their end.
+    fn is_whole(&self, function: &Function) -> bool {
+        let is_value = || {
+            let arguments = &function.arguments;
+            arguments.len() <= BARE_BYTES_MAX && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+        };
+        self.brackets.are_closed() || !self.brackets.has_opened && is_value()
+    }
 }
 
 /// The brackets of a JSON text that were opened and not closed, as far as it is there: each piece is read once.
@@ -60,12 +82,16 @@ impl Calls {
     /// # Errors
     /// There are more calls, or bytes of them, than an answer may have.
     pub fn add(&mut self, calls: &mut Vec<ChatToolCall>, piece: CallPiece) -> Result<(), String> {
+        if piece.place <= self.place {
+            self.list += 1;
+        }
+        self.place = piece.place;
         let at = match self.place_of(calls, &piece) {
             Some(at) => at,
             None if calls.len() >= CALLS_MAX => return Err(format!("more than {CALLS_MAX} tool calls")),
             None => {
                 calls.push(ChatToolCall { kind: "function", ..ChatToolCall::default() });
-                self.0.push(Progress { index: piece.index, ..Progress::default() });
+                self.all.push(Progress { index: piece.index, ..Progress::default() });
                 calls.len() - 1
             }
         };
@@ -77,7 +103,9 @@ impl Calls {
         if call.function.name != piece.name {
             call.function.name.push_str(&piece.name);
         }
-        self.0[at].brackets.read(piece.arguments.as_bytes());
+        let progress = &mut self.all[at];
+        progress.list = self.list;
+        progress.brackets.read(piece.arguments.as_bytes());
         call.function.arguments.push_str(&piece.arguments);
         let length: usize =
             calls.iter().map(|call| call.id.len() + call.function.name.len() + call.function.arguments.len()).sum();
@@ -91,7 +119,7 @@ impl Calls {
     fn place_of(&self, calls: &[ChatToolCall], piece: &CallPiece) -> Option<usize> {
         let with_id = || calls.iter().rposition(|call| !piece.id.is_empty() && call.id == piece.id);
         let at = match piece.index {
-            Some(_) => self.0.iter().rposition(|call| call.index == piece.index)?,
+            Some(_) => self.all.iter().rposition(|call| call.index == piece.index)?,
             None => match with_id() {
                 Some(at) => return Some(at),
                 // A whole list of calls, which need no index.
@@ -102,15 +130,15 @@ impl Calls {
         let call = &calls[at];
         let has_no_id = piece.id.is_empty() && call.id.is_empty();
         let is_other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
-        // Without an index or an id, what comes after the end of the arguments is another call of the same tool. A name alone
-        // is none: some repeat it with a last piece, in which nothing else is.
-        let is_next =
-            (piece.index.is_none() || has_no_id) && self.0[at].brackets.are_closed() && !piece.arguments.is_empty();
-        // After its arguments began, a call gets no more of its name.
-        let is_other_name = !call.function.arguments.is_empty()
-            && !piece.name.is_empty()
-            && (piece.name != call.function.name || is_next);
-        let begins = is_other_id && !piece.name.is_empty() || is_other_name;
+        // After its arguments began, a call gets no more of its name. Without an index or an id, what comes after their end is
+        // another call of the same tool. A name alone is none: some repeat it with a last piece, in which nothing else is.
+        let is_next = || {
+            (piece.index.is_none() || has_no_id) && !piece.arguments.is_empty() && self.all[at].is_whole(&call.function)
+        };
+        let is_other_name = !call.function.arguments.is_empty() && (piece.name != call.function.name || is_next());
+        // In one list without ids, each is a call of its own, whatever index they have.
+        let is_of_list = has_no_id && self.all[at].list == self.list;
+        let begins = !piece.name.is_empty() && (is_other_id || is_other_name || is_of_list);
         if begins { with_id() } else { Some(at) }
     }
 }
@@ -213,6 +241,33 @@ mod tests {
                     call(json!(0), json!(""), json!("add"), json!("{\"x\":2}"))
                 ])],
                 &[" add {\"x\":1}", " add {\"x\":2}"][..],
+            ),
+            // The arguments of both empty, and those that are no object.
+            (
+                vec![json!([
+                    call(json!(0), none(), json!("add"), json!("")),
+                    call(json!(0), none(), json!("sub"), json!(""))
+                ])],
+                &[" add ", " sub "][..],
+            ),
+            (
+                vec![
+                    json!([call(none(), none(), json!("add"), json!("null"))]),
+                    json!([call(none(), none(), json!("add"), json!("\"{}\""))]),
+                    json!([call(none(), none(), json!("add"), json!("1"))]),
+                ],
+                &[" add null", " add \"{}\"", " add 1"][..],
+            ),
+            // Interleaved with their names again, and without ids.
+            (
+                vec![
+                    json!([call(json!(0), none(), json!("add"), json!("{"))]),
+                    json!([
+                        call(json!(1), none(), json!("sub"), json!("{}")),
+                        call(json!(0), none(), json!("add"), json!("}"))
+                    ]),
+                ],
+                &[" add {}", " sub {}"][..],
             ),
             // With an id, and then without.
             (

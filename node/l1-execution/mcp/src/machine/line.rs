@@ -1,7 +1,8 @@
 //! What a line on a server's standard output is: messages, or something else that programs write there.
 
 use althing_execution::lenient_json;
-use rmcp::model::ErrorCode;
+use althing_execution::tools::RESULT_TOO_LONG;
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::{Value, json};
 
 use super::question;
@@ -12,6 +13,8 @@ use super::skim::Skim;
 pub const NO_ANSWER: ErrorCode = ErrorCode(-32_098);
 /// The error of a request whose answer is too long.
 pub const TOO_LONG: ErrorCode = ErrorCode(-32_099);
+/// Characters of a line that are logged.
+const LOGGED_CHARS_MAX: usize = 120;
 /// The code of an error that has none.
 const CODELESS: i32 = ErrorCode::INTERNAL_ERROR.0;
 /// Programs of some systems begin their output with it.
@@ -56,6 +59,17 @@ pub fn read(line: &[u8]) -> Line {
 /// The answer to a request whose own cannot be read, as an error.
 pub fn error(id: &Value, why: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": NO_ANSWER, "message": why } })
+}
+
+/// The answer to a request whose own is too long.
+pub fn too_long(id: RequestId) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(TOO_LONG, RESULT_TOO_LONG, None), Some(id))
+}
+
+/// What is logged of a line: 120 characters at most, none of them a control character.
+pub fn excerpt(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LOGGED_CHARS_MAX).collect()
 }
 
 /// Whether an error is one of the node, and not of a server.

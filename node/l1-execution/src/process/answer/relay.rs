@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::RemoteTask;
 use super::machine::artifacts::{Artifacts, Share};
 use super::machine::course::is_last;
+use super::machine::members::is_made_id;
 use crate::agent::{AgentError, Made, Metadata, Output};
 use crate::process::seen::SeenMessages;
 
@@ -56,11 +57,11 @@ impl Relay {
         self.told
     }
 
-    /// How much of what was told an event has.
+    /// How much of what was told an event has; what is no task has nothing of it.
     pub fn share(&self, event: &StreamResponse) -> Share {
         match event {
-            StreamResponse::Task(task) => self.artifacts.share(task),
-            _ => Share::Less,
+            StreamResponse::Task(task) => self.artifacts.share(task.artifacts.as_deref().unwrap_or_default()),
+            _ => self.artifacts.share(&[]),
         }
     }
 
@@ -109,7 +110,8 @@ impl Relay {
             self.name(task.to_owned(), context).await?;
             self.begin(TaskState::Submitted, None).await?;
         }
-        if self.seen.mark_seen(&message) {
+        // An event comes once: what says the same again is another message. In a history it is known again by its id.
+        if self.seen.mark_seen(&message) || is_made_id(&message.message_id) {
             self.tell(Made::Status(TaskState::Working, Some(message))).await?;
         }
         Ok(())

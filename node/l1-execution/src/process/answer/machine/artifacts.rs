@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2a::{Artifact, Part, PartContent, Task};
+use a2a::{Artifact, Part, PartContent};
 
 use crate::agent::Metadata;
 
@@ -23,14 +23,13 @@ pub enum Share {
     All,
     /// There is nothing in any artifact, and nothing was told of one.
     Nothing,
-    /// Less than was told, or nobody knows.
+    /// Less than was told: something was.
     Less,
 }
 
 impl Artifacts {
-    /// How much that task has of what was told.
-    pub fn share(&self, task: &Task) -> Share {
-        let whole = task.artifacts.as_deref().unwrap_or_default();
+    /// How much a task with these artifacts has of what was told.
+    pub fn share(&self, whole: &[Artifact]) -> Share {
         if whole.iter().all(|one| one.parts.is_empty()) {
             let is_empty = self.0.values().all(|told| told.parts.is_empty());
             return if is_empty { Share::Nothing } else { Share::Less };
@@ -155,15 +154,10 @@ mod tests {
 
     #[test]
     fn a_task_that_has_less_than_was_told_is_no_proof_that_this_was_all() {
-        let task = |artifacts: &[Artifact]| -> Task {
-            let status = json!({ "state": "TASK_STATE_COMPLETED" });
-            let task = json!({ "id": "t", "contextId": "c", "status": status, "artifacts": artifacts });
-            serde_json::from_value(task).expect("a task")
-        };
         let mut told = Artifacts::default();
-        assert_eq!(told.share(&task(&[])), Share::Nothing);
-        assert_eq!(told.share(&task(&[artifact(&[])])), Share::Nothing, "an artifact without parts shows nothing");
-        assert_eq!(told.share(&task(&[artifact(&["one"])])), Share::All);
+        assert_eq!(told.share(&[]), Share::Nothing);
+        assert_eq!(told.share(&[artifact(&[])]), Share::Nothing, "an artifact without parts shows nothing");
+        assert_eq!(told.share(&[artifact(&["one"])]), Share::All);
         told.note(&artifact(&["one ", "three"]), false);
         for (texts, share) in [
             (&["one ", "two ", "three"][..], Share::All),
@@ -171,11 +165,11 @@ mod tests {
             (&["one "][..], Share::Less),
             (&[][..], Share::Less),
         ] {
-            assert_eq!(told.share(&task(&[artifact(texts)])), share, "{texts:?}");
+            assert_eq!(told.share(&[artifact(texts)]), share, "{texts:?}");
         }
-        assert_eq!(told.share(&task(&[])), Share::Less);
+        assert_eq!(told.share(&[]), Share::Less);
         let other = Artifact { artifact_id: "b".to_owned(), ..artifact(&["one three"]) };
-        assert_eq!(told.share(&task(&[other])), Share::Less);
+        assert_eq!(told.share(&[other]), Share::Less);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use a2a::{Message, StreamResponse, TaskState, TaskStatus};
 
 use super::artifacts::Share;
 use super::decoder::{Hint, SkippedItem};
-use super::evidence::{Pieces, Subject};
-use super::words::may_be_whole;
+use super::evidence::{Losses, Pieces, Subject};
+use super::words::{is_interrupted, may_be_whole};
 use crate::agent::AgentError;
 use crate::tools::RESULT_TOO_LONG;
 
@@ -30,7 +30,6 @@ const LAST: Duration = Duration::from_millis(200);
 const FOREIGN_MAX: u32 = 16;
 /// How failures begin of answers that end early.
 const ENDED: &str = "its answer ended while it worked";
-
 /// How failures begin of answers in which something may be missing.
 const GAP: &str = "a part of its answer could not be read";
 
@@ -40,6 +39,7 @@ pub struct Course {
     stage: Stage,
     subject: Subject,
     pieces: Pieces,
+    losses: Losses,
     /// Things in a row that were not A2A.
     foreign: u32,
     /// The error that the agent answered with, while its task went on.
@@ -143,6 +143,7 @@ impl Course {
             stage: Stage::Open,
             subject: task.map_or(Subject::Nothing, Subject::Continuation),
             pieces: Pieces::Whole,
+            losses: Losses::default(),
             foreign: 0,
             refusal: None,
             missed: None,
@@ -210,13 +211,22 @@ impl Course {
 
     /// Whether nothing of the answer can be missing that ends with that status.
     fn has_all(&self, status: &TaskStatus, share: Share) -> bool {
-        match (self.pieces.gap().map(|gap| gap.hint), share) {
-            (None, _) | (_, Share::All) => true,
-            (_, Share::Nothing) if self.stage != Stage::Asking => false,
+        let Some(hint) = self.pieces.gap().map(|gap| gap.hint) else { return true };
+        let is_asking = self.stage == Stage::Asking;
+        let has_word = is_asking && status.message.as_ref().is_some_and(|message| !message.parts.is_empty());
+        // Nothing that was made, perhaps long ago, says what its user is asked.
+        if self.losses.word && is_interrupted(&status.state) && !has_word {
+            return false;
+        }
+        match (hint, share) {
+            (_, Share::All) => true,
+            // All that was made was told.
+            (Hint::LastWord, Share::Less) => !self.losses.more && (status.state == TaskState::Completed || has_word),
+            (_, Share::Nothing) if !is_asking => false,
             // An agent that is asked and knows of no artifacts had none, unless one was seen.
-            (Some(Hint::Anything | Hint::Task), Share::Nothing) => true,
-            (Some(Hint::LastWord), Share::Nothing) => status.message.is_some(),
-            (Some(Hint::Artifact), Share::Nothing) | (Some(_), Share::Less) => false,
+            (Hint::Anything | Hint::Task, Share::Nothing) => true,
+            (Hint::LastWord, Share::Nothing) => has_word,
+            (Hint::Artifact | Hint::ArtifactAndWord, Share::Nothing) | (_, Share::Less) => false,
         }
     }
 
@@ -227,6 +237,7 @@ impl Course {
 
     /// Notes something that was passed over, and may have been a piece.
     pub fn note_gap(&mut self, item: SkippedItem) {
+        self.losses.note(item.hint);
         self.pieces.note_gap(item);
     }
 
@@ -353,10 +364,15 @@ impl Course {
 
     /// Gives the task up, with what asking for it led to last.
     fn give_up(&self, why: &str) -> Next {
-        Next::GiveUp(self.failure(&match &self.missed {
+        let failure = self.failure(&match &self.missed {
             None => why.to_owned(),
             Some((times, last)) => format!("{why}; its task was asked for {times} times in vain: {last}"),
-        }))
+        });
+        match &self.pieces {
+            // It is over at the agent, or waits for its user: nothing goes on there that could be cancelled.
+            Pieces::Withheld { .. } => Next::Fail(failure),
+            Pieces::Whole | Pieces::Gap(_) => Next::GiveUp(failure),
+        }
     }
 
     /// Why the turn failed whose task could not be followed: with the agent's own error, if it said one.
@@ -377,7 +393,7 @@ fn failed(why: &str) -> AgentError {
 
 /// Whether no more comes of a task by itself: it is over, or waits for its user.
 pub fn is_last(state: &TaskState) -> bool {
-    state.is_terminal() || matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
+    state.is_terminal() || is_interrupted(state)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::omissions::{Omission, OmissionKind};
-use super::repairs::{culprit, read_mended};
-use super::words::may_be_whole;
+use super::repairs::{ReadEvent, culprit, read_mended};
+use super::words::{is_interrupted, may_be_whole};
 use crate::agent::AgentError;
 use crate::lenient_json;
 use crate::process::client::ANSWER_BYTES_MAX;
@@ -56,7 +56,7 @@ pub enum AnswerItem {
 pub struct ToldTask {
     /// As far as it can be read.
     pub task: Task,
-    /// What was left out, if nothing else for people to read is in it: its last state ends nothing then.
+    /// What was left out, if nothing in it stands for that: its last state ends nothing then.
     pub gap: Option<SkippedItem>,
     /// All that was left out of it.
     pub omissions: Vec<Omission>,
@@ -82,6 +82,8 @@ pub enum Hint {
     LastWord,
     /// An artifact, or a piece of one.
     Artifact,
+    /// Both of these.
+    ArtifactAndWord,
 }
 
 impl Hint {
@@ -252,9 +254,13 @@ pub fn result(mut answer: Value) -> Result<Value, AgentError> {
 }
 
 fn event(mut result: Value) -> Vec<AnswerItem> {
-    match read_mended(&mut result, as_event) {
-        (Some(event), omissions) => with_omissions(event, omissions),
-        (None, _) => {
+    let ReadEvent { read, beside, omissions } = read_mended(&mut result, as_event);
+    match read {
+        Some(event) => {
+            let said = beside.map(|message| AnswerItem::Event(Box::new(StreamResponse::Message(message))));
+            said.into_iter().chain(with_omissions(event, omissions)).collect()
+        }
+        None => {
             let hint = Hint::of(result.to_string().as_bytes());
             vec![AnswerItem::Foreign(SkippedItem { what: fault(&result), hint })]
         }
@@ -274,29 +280,47 @@ fn as_event(result: &Value) -> Option<StreamResponse> {
 
 /// An event with what was left out of it.
 fn with_omissions(event: StreamResponse, omissions: Vec<Omission>) -> Vec<AnswerItem> {
-    let piece = lost_piece(&omissions).map(AnswerItem::Piece);
-    let details = (!omissions.is_empty()).then_some(AnswerItem::Details(omissions));
-    // What has nothing left is not taken for all that was made: its end waits for a task that shows it.
-    let says_nothing = match &event {
-        StreamResponse::Task(task) => is_bare(task),
-        StreamResponse::StatusUpdate(_) => true,
-        StreamResponse::Message(_) | StreamResponse::ArtifactUpdate(_) => false,
+    let piece = |item: SkippedItem| Some(AnswerItem::Piece(item));
+    // What nothing in the event stands for is said before it: its end waits for a task that shows it.
+    let gap = match &event {
+        StreamResponse::Task(task) => gap_of(task, &omissions),
+        StreamResponse::StatusUpdate(_) => lost_piece(&omissions, OmissionKind::is_piece),
+        StreamResponse::Message(_) | StreamResponse::ArtifactUpdate(_) => None,
     };
     let event = Some(AnswerItem::Event(Box::new(event)));
-    let all = if says_nothing { [piece, event, details] } else { [event, piece, details] };
-    all.into_iter().flatten().collect()
+    let [first, second] = match gap {
+        Some(gap) => [piece(gap), event],
+        None => [event, lost_piece(&omissions, OmissionKind::is_piece).and_then(piece)],
+    };
+    let details = (!omissions.is_empty()).then_some(AnswerItem::Details(omissions));
+    [first, second, details].into_iter().flatten().collect()
 }
 
-/// What was left out and may be a piece of the answer, for people: the first, and how much more there is.
-fn lost_piece(omissions: &[Omission]) -> Option<SkippedItem> {
-    let pieces = || omissions.iter().filter(|one| one.kind.is_piece());
+/// What was left out of a task, and nothing in it stands for: all of that where it shows nothing that was made; otherwise what it asks, for
+/// what was made may be of a turn before.
+fn gap_of(task: &Task, omissions: &[Omission]) -> Option<SkippedItem> {
+    match (is_bare(task), is_interrupted(&task.status.state)) {
+        (true, _) => lost_piece(omissions, OmissionKind::is_piece),
+        (false, true) => lost_piece(omissions, |kind| kind == OmissionKind::LastWord),
+        (false, false) => None,
+    }
+}
+
+/// What was left out and may be a piece of the answer, for people: the first that counts, and how much more there is.
+fn lost_piece(omissions: &[Omission], counts: fn(OmissionKind) -> bool) -> Option<SkippedItem> {
+    let pieces = || omissions.iter().filter(|one| counts(one.kind));
     let first = &pieces().next()?.at;
     let what = match pieces().map(|one| one.count).sum::<usize>() {
         1 => format!("{first:?}, which is not as A2A 1.0 has it"),
         all => format!("{first:?} and {} more, which are not as A2A 1.0 has them", all - 1),
     };
-    let has_artifact = pieces().any(|one| one.kind == OmissionKind::Artifact);
-    Some(SkippedItem { what, hint: if has_artifact { Hint::Artifact } else { Hint::LastWord } })
+    let has = |kind: OmissionKind| pieces().any(|one| one.kind == kind);
+    let hint = match (has(OmissionKind::Artifact), has(OmissionKind::LastWord)) {
+        (true, true) => Hint::ArtifactAndWord,
+        (true, false) => Hint::Artifact,
+        (false, _) => Hint::LastWord,
+    };
+    Some(SkippedItem { what, hint })
 }
 
 /// Whether a task shows nothing that was made. What was left out of it is then all that people would read: where only artifacts
@@ -310,15 +334,22 @@ fn is_bare(task: &Task) -> bool {
 /// # Errors
 /// What it is instead, in words.
 pub fn task(mut result: Value) -> Result<ToldTask, String> {
-    // Some servers wrap it as an answer to a message does.
-    if let Some(wrapped @ Value::Object(_)) = result.get_mut("task").map(Value::take) {
-        result = wrapped;
-    }
-    let mut result = Value::from_iter([("task", result)]);
-    let (task, omissions) = read_mended(&mut result, |result| Task::deserialize(result.get("task")?).ok());
-    let Some(task) = task else { return Err(fault(&result)) };
-    let is_gap = may_be_whole(&task.status.state) && is_bare(&task);
-    let gap = if is_gap { lost_piece(&omissions) } else { None };
+    // Some servers wrap it as an answer to a message does, perhaps with a message beside it.
+    let mut result = match result.get_mut("task").map(Value::take) {
+        Some(task @ Value::Object(_)) => {
+            let message = result.get_mut("message").map(Value::take).unwrap_or_default();
+            Value::from_iter([("task", task), ("message", message)])
+        }
+        _ => Value::from_iter([("task", result)]),
+    };
+    let ReadEvent { read, omissions, .. } =
+        read_mended(&mut result, |result| Task::deserialize(result.get("task")?).ok());
+    let Some(task) = read else {
+        // The task is at fault, whatever is beside it.
+        result["message"] = Value::Null;
+        return Err(fault(&result));
+    };
+    let gap = if may_be_whole(&task.status.state) { gap_of(&task, &omissions) } else { None };
     Ok(ToldTask { task, gap, omissions })
 }
 

@@ -1,6 +1,6 @@
 //! What an answer said so far of its task, and whether a piece of it may be missing. Neither forgets anything.
 
-use super::decoder::SkippedItem;
+use super::decoder::{Hint, SkippedItem};
 
 /// Of which task the answer is, by the agent's id of it.
 #[derive(Debug)]
@@ -31,6 +31,23 @@ pub enum Pieces {
         /// How often the task was asked for.
         asks: u32,
     },
+}
+
+/// What may have been passed over, of all there was.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// What the agent said with a last state.
+    pub word: bool,
+    /// Anything else.
+    pub more: bool,
+}
+
+impl Losses {
+    /// Notes what something that was passed over may have been.
+    pub fn note(&mut self, hint: Hint) {
+        self.word |= matches!(hint, Hint::LastWord | Hint::ArtifactAndWord);
+        self.more |= hint != Hint::LastWord;
+    }
 }
 
 impl Subject {

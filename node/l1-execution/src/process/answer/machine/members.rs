@@ -23,7 +23,11 @@ const NAMES: [(&str, &str); 9] = [
 const SAID: [&str; 6] = ["text", "raw", "url", "data", "filename", "mediaType"];
 /// What each artifact has at least one of.
 const OF_ARTIFACTS: [&str; 3] = ["artifactId", "artifact_id", "parts"];
-/// Hexadecimal digits of the digest in the id of a message without one.
+/// All that A2A has in a message besides its parts.
+const ABOUT_MESSAGES: [&str; 7] =
+    ["messageId", "contextId", "taskId", "role", "metadata", "extensions", "referenceTaskIds"];
+/// How the id of a message without one begins, and the hexadecimal digits of the digest that follows.
+const MADE_ID: &str = "message-";
 const ID_DIGITS: usize = 16;
 
 /// Leaves out what is null, and gives members the names that A2A has for them.
@@ -80,7 +84,32 @@ pub fn message_id(message: &Map<String, Value>) -> String {
     let parts = message.get("parts").and_then(Value::as_array).into_iter().flatten().map(said);
     let of = json!({ "role": message.get("role"), "parts": parts.collect::<Vec<_>>() });
     let digest = hex(&digest(&serde_json_canonicalizer::to_vec(&of).unwrap_or_default()));
-    format!("message-{}", &digest[..ID_DIGITS])
+    format!("{MADE_ID}{}", &digest[..ID_DIGITS])
+}
+
+/// Whether a message that says the same has the same id, though it is another one: [`message_id`] made that.
+pub fn is_made_id(id: &str) -> bool {
+    let digits = id.strip_prefix(MADE_ID).unwrap_or_default();
+    digits.len() == ID_DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Makes a message of a text alone, and gives one that is empty its parts: writers of JSON leave out empty lists. What has a member of
+/// another name than A2A's may say something in that.
+pub fn write_message(message: &mut Value) {
+    match message {
+        Value::String(text) if text.trim().is_empty() => *message = json!({ "parts": [] }),
+        Value::String(_) => {
+            let text = message.take();
+            *message = json!({ "parts": [{ "text": text }] });
+        }
+        Value::Object(members) => {
+            tidy(members);
+            if members.keys().all(|member| ABOUT_MESSAGES.contains(&member.as_str())) {
+                members.insert("parts".to_owned(), json!([]));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Makes a list of an artifact alone, and of artifacts by their ids.

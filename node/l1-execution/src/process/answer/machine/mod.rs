@@ -4,7 +4,7 @@ pub mod artifacts;
 pub mod course;
 pub mod decoder;
 mod evidence;
-mod members;
+pub mod members;
 pub mod omissions;
 mod repairs;
 mod words;

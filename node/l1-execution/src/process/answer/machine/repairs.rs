@@ -6,7 +6,8 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::members::{
-    is_list_of_texts, is_timestamp, message_id, name_artifacts, said, tidy, write_artifacts, write_list, write_number,
+    is_list_of_texts, is_timestamp, message_id, name_artifacts, said, tidy, write_artifacts, write_list, write_message,
+    write_number,
 };
 use super::omissions::{Omission, OmissionKind, Omissions, Place};
 use super::words::{AGENT, may_be_whole, role_of, state_of};
@@ -22,18 +23,27 @@ const PART_KINDS: [&str; 3] = ["text", "raw", "url"];
 /// What an artifact has besides its parts.
 const ABOUT_ARTIFACTS: [&str; 6] = ["artifactId", "id", "name", "description", "metadata", "extensions"];
 
+/// What was read of a result.
+#[derive(Debug)]
+pub struct ReadEvent<T> {
+    /// What it says, if that can be read.
+    pub read: Option<T>,
+    /// What the agent says beside an update of a task, and was no place for in that.
+    pub beside: Option<Message>,
+    /// What was left out.
+    pub omissions: Vec<Omission>,
+}
+
 /// Reads a result by `read`, after what is odd in it was written as A2A has it. Only where it cannot be read so, each thing in it is
 /// tried, and left out if it cannot be read by itself: most results are read once. What was left out is named in any case.
-pub fn read_mended<T>(result: &mut Value, read: fn(&Value) -> Option<T>) -> (Option<T>, Vec<Omission>) {
+pub fn read_mended<T>(result: &mut Value, read: fn(&Value) -> Option<T>) -> ReadEvent<T> {
     let mut mender = Mender::default();
-    for tries in [false, true] {
+    let event = [false, true].into_iter().find_map(|tries| {
         mender.tries = tries;
         mender.result(result);
-        if let Some(event) = read(result) {
-            return (Some(event), mender.omissions.all());
-        }
-    }
-    (None, mender.omissions.all())
+        read(result)
+    });
+    ReadEvent { read: event, beside: mender.beside, omissions: mender.omissions.all() }
 }
 
 /// What of an event of that kind cannot be read, by its place, and what stands there.
@@ -76,10 +86,18 @@ fn is_artifact(value: &Value) -> bool {
     Artifact::deserialize(value).is_ok()
 }
 
+/// What is lost with something that the agent says with that state of its task, or beside it.
+fn lost_word(state: Option<&Value>) -> OmissionKind {
+    let state = state.and_then(|state| TaskState::deserialize(state).ok());
+    if state.is_some_and(|state| may_be_whole(&state)) { OmissionKind::LastWord } else { OmissionKind::Message }
+}
+
 /// What is mended, and what was left out so far.
 #[derive(Default)]
 struct Mender {
     omissions: Omissions,
+    /// What the agent says beside an update.
+    beside: Option<Message>,
     /// Whether what cannot be read is left out. Until then it stays in its place, so that the places of others stay right.
     tries: bool,
 }
@@ -117,8 +135,7 @@ impl Mender {
         self.word(result, &root.member("message"));
     }
 
-    /// A message that is all of a result. Some servers write one beside the task: that hides no task, and is what the agent says with
-    /// the task's status where that says nothing.
+    /// A message that is all of a result. Some servers write one beside the task: that hides no task.
     fn word(&mut self, result: &mut Map<String, Value>, at: &Place<'_>) {
         let is_told = |(kind, told): &&(&str, &str)| result.get(*kind).is_some_and(|event| event.get(*told).is_some());
         let Some((kind, _)) = BESIDE_MESSAGES.iter().find(is_told) else {
@@ -128,17 +145,54 @@ impl Mender {
             return;
         };
         let Some(mut message) = result.remove("message") else { return };
+        write_message(&mut message);
         // It is tried at once: the result is read without it.
         let tries = std::mem::replace(&mut self.tries, true);
         self.message(&mut message, at, AGENT);
         self.tries = tries;
-        let status = result.get_mut(*kind).and_then(|event| event.get_mut("status")).and_then(Value::as_object_mut);
-        match status.filter(|status| !status.contains_key("message")) {
-            Some(status) if message["role"] == AGENT && is_message(&message) => {
-                status.insert("message".to_owned(), message);
-            }
-            _ => self.omissions.add(at, OmissionKind::Message),
+        let Some(Value::Object(event)) = result.get_mut(*kind) else { return };
+        let is_of_other = message.get("role").is_some_and(|role| *role != AGENT && Role::deserialize(role).is_ok());
+        let is_fit = !is_of_other && is_message(&message);
+        let state = event.get("status").and_then(|status| status.get("state"));
+        match message {
+            Value::Object(said) if is_fit => self.say_beside(event, *kind == "task", said),
+            _ => self.omissions.add(at, if is_of_other { OmissionKind::Message } else { lost_word(state) }),
         }
+    }
+
+    /// Keeps what the agent says beside an event of a task: with the status, where that says nothing; else in the history of the task, or
+    /// before the update.
+    fn say_beside(&mut self, event: &mut Map<String, Value>, is_task: bool, mut said: Map<String, Value>) {
+        if said.get("parts").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            return;
+        }
+        if let Some(Value::Object(status)) = event.get_mut("status") {
+            let Some(word) = status.get("message") else {
+                status.insert("message".to_owned(), Value::Object(said));
+                return;
+            };
+            let id = message_id(&said);
+            if word.as_object().is_some_and(|word| message_id(word) == id) {
+                return;
+            }
+            // By its id it would be taken for that word.
+            if word.get("messageId") == said.get("messageId") {
+                said.insert("messageId".to_owned(), Value::String(id));
+            }
+        }
+        if is_task {
+            if let Value::Array(history) = event.entry("history").or_insert_with(|| json!([])) {
+                history.push(Value::Object(said));
+            }
+            return;
+        }
+        if let Some(task) = event.get("taskId") {
+            said.insert("taskId".to_owned(), task.clone());
+        }
+        if let Some(context) = event.get("contextId") {
+            said.entry("contextId").or_insert_with(|| context.clone());
+        }
+        self.beside = Message::deserialize(Value::Object(said)).ok();
     }
 
     /// Leaves out a member that is not of its type.
@@ -224,12 +278,11 @@ impl Mender {
         self.keep(status, at, "timestamp", is_timestamp);
         let Some(message) = status.get_mut("message") else { return };
         let place = at.member("message");
+        write_message(message);
         self.message(message, &place, AGENT);
         if self.tries && !is_message(message) {
             status.remove("message");
-            let state = status.get("state").and_then(|state| TaskState::deserialize(state).ok());
-            let is_last = state.is_some_and(|state| may_be_whole(&state));
-            self.omissions.add(&place, if is_last { OmissionKind::LastWord } else { OmissionKind::Message });
+            self.omissions.add(&place, lost_word(status.get("state")));
         }
     }
 

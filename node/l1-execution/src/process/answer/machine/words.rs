@@ -28,9 +28,14 @@ pub fn state_of(word: &str) -> Option<&'static str> {
     STATES.iter().find(|(name, _)| is_word && *name == bare).map(|(_, state)| *state)
 }
 
+/// Whether a task in this state waits for its user.
+pub fn is_interrupted(state: &TaskState) -> bool {
+    matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
+}
+
 /// Whether a task in this state is read by people as all that was made of it, or asked of them.
 pub fn may_be_whole(state: &TaskState) -> bool {
-    matches!(state, TaskState::Completed | TaskState::InputRequired | TaskState::AuthRequired)
+    *state == TaskState::Completed || is_interrupted(state)
 }
 
 /// The role that a word means.

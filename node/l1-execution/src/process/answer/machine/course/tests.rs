@@ -97,6 +97,7 @@ fn a_last_state_after_a_gap_waits_for_a_task_that_has_all() {
         if is_whole {
             assert_eq!(next, Next::Done);
         } else {
+            assert!(matches!(&next, Next::Fail(_)), "nothing goes on that could be cancelled: {next:?}");
             let why = why(next);
             assert!(why.starts_with(GAP) && why.contains("a piece"), "{why}");
         }
@@ -398,23 +399,64 @@ fn a_task_that_is_told_in_a_form_that_cannot_be_read_is_asked_for_ten_minutes_an
 }
 
 #[test]
+fn a_task_whose_last_state_is_withheld_is_never_cancelled() {
+    let course = |within| {
+        let mut course = Course::new(None, within);
+        course.note_gap(passed("a word", Hint::LastWord));
+        assert_eq!(course.hear(&task("t", "INPUT_REQUIRED"), Share::Nothing), Verdict::Withhold);
+        assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
+        course
+    };
+    let missed = || After::Missed(Miss::Now("503".to_owned()));
+    for (within, late) in [(Some(NOW * 2), NOW * 2), (None, NOW + SILENT_MAX), (Some(STILL_MAX * 2), NOW + STILL_MAX)] {
+        let next = course(within).next(missed(), late);
+        assert!(matches!(&next, Next::Fail(_)), "{within:?}: {next:?}");
+        assert!(why(next).starts_with(GAP));
+    }
+}
+
+#[test]
+fn what_was_made_stands_for_the_last_word_of_a_completed_task_where_nothing_else_was_lost() {
+    for (state, hints, share, verdict) in [
+        ("COMPLETED", &[Hint::LastWord][..], Share::Less, Verdict::Take),
+        ("COMPLETED", &[Hint::LastWord][..], Share::Nothing, Verdict::Withhold),
+        ("COMPLETED", &[Hint::Anything, Hint::LastWord][..], Share::Less, Verdict::Withhold),
+        ("COMPLETED", &[Hint::Artifact, Hint::LastWord][..], Share::Less, Verdict::Withhold),
+        ("COMPLETED", &[Hint::ArtifactAndWord][..], Share::Less, Verdict::Withhold),
+        // What it asks is said by nothing that was made, perhaps in a turn before.
+        ("INPUT_REQUIRED", &[Hint::LastWord][..], Share::Less, Verdict::Withhold),
+        ("AUTH_REQUIRED", &[Hint::LastWord][..], Share::All, Verdict::Withhold),
+        ("INPUT_REQUIRED", &[Hint::ArtifactAndWord][..], Share::All, Verdict::Withhold),
+        ("INPUT_REQUIRED", &[Hint::Artifact][..], Share::All, Verdict::Take),
+    ] {
+        let mut course = Course::new(None, None);
+        hints.iter().for_each(|hint| course.note_gap(passed("something", *hint)));
+        assert_eq!(course.hear(&task("t", state), share), verdict, "{state}, {hints:?}, {share:?}");
+    }
+}
+
+#[test]
 fn a_lost_word_is_made_up_for_by_a_task_that_has_one_or_shows_what_was_made() {
-    let said = |state: &str| {
-        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": "which one?" }] });
+    let said = |state: &str, parts: Value| {
+        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": parts });
         let status = json!({ "state": format!("TASK_STATE_{state}"), "message": message });
         event(json!({ "task": { "id": "t", "contextId": "c", "status": status } }))
     };
-    for state in ["INPUT_REQUIRED", "COMPLETED"] {
+    let word = || json!([{ "text": "which one?" }]);
+    for (state, without) in [("INPUT_REQUIRED", Verdict::Withhold), ("COMPLETED", Verdict::Take)] {
         for (told, hint, share, verdict) in [
             (task("t", state), Hint::LastWord, Share::Nothing, Verdict::Withhold),
-            (said(state), Hint::LastWord, Share::Nothing, Verdict::Take),
-            (task("t", state), Hint::LastWord, Share::All, Verdict::Take),
-            (said(state), Hint::LastWord, Share::Less, Verdict::Withhold),
-            (said(state), Hint::Artifact, Share::Nothing, Verdict::Withhold),
+            (said(state, json!([])), Hint::LastWord, Share::Nothing, Verdict::Withhold),
+            (said(state, word()), Hint::LastWord, Share::Nothing, Verdict::Take),
+            (task("t", state), Hint::LastWord, Share::All, without),
+            (said(state, word()), Hint::LastWord, Share::All, Verdict::Take),
+            (task("t", state), Hint::LastWord, Share::Less, without),
+            (said(state, word()), Hint::LastWord, Share::Less, Verdict::Take),
+            (said(state, word()), Hint::Artifact, Share::Nothing, Verdict::Withhold),
         ] {
             let mut course = Course::new(None, None);
             course.note_gap(passed("a word", hint));
-            assert_eq!(course.hear(&task("t", state), Share::Less), Verdict::Withhold);
+            assert_eq!(course.hear(&task("t", state), Share::Nothing), Verdict::Withhold);
             assert!(matches!(course.next(After::Answer, NOW), Next::Ask { .. }));
             assert_eq!(course.hear(&told, share), verdict, "{state}, {hint:?}, {share:?}");
         }

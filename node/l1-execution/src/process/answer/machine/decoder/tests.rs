@@ -265,15 +265,24 @@ fn a_last_state_whose_word_is_lost_is_not_taken_for_all_that_was_said() {
         }
         let gap = super::task(task(state)).expect("a task").gap;
         assert_eq!(gap.map(|gap| gap.hint), Some(Hint::LastWord), "{state}");
-        // What was made is told without it.
+        // What was made is told without it, but says nothing of what its user is asked: it may be of a turn before.
         let mut made = task(state);
-        made["task"]["artifacts"] = json!([{ "artifactId": "a", "parts": [{ "text": "x" }] }]);
-        assert_eq!(super::task(made.clone()).expect("a task").gap, None);
+        made["task"]["artifacts"] = json!([{ "artifactId": "a", "parts": [{ "odd": 1 }, { "text": "x" }] }]);
+        let gap = super::task(made.clone()).expect("a task").gap;
         let items = read(json!({ "result": made }).to_string().as_bytes());
-        assert!(
-            matches!(&items[..], [AnswerItem::Event(_), AnswerItem::Piece(_), AnswerItem::Details(_)]),
-            "{items:?}"
-        );
+        if state == "COMPLETED" {
+            assert_eq!(gap, None);
+            let [AnswerItem::Event(_), AnswerItem::Piece(lost), AnswerItem::Details(_)] = &items[..] else {
+                panic!("{items:?}")
+            };
+            assert_eq!(lost.hint, Hint::ArtifactAndWord);
+        } else {
+            assert_eq!(gap.map(|gap| gap.hint), Some(Hint::LastWord), "{state}");
+            let [AnswerItem::Piece(lost), AnswerItem::Event(_), AnswerItem::Details(_)] = &items[..] else {
+                panic!("{items:?}")
+            };
+            assert_eq!(lost.hint, Hint::LastWord);
+        }
     }
     for state in ["WORKING", "FAILED"] {
         let items = read(json!({ "result": update(state) }).to_string().as_bytes());
@@ -291,6 +300,37 @@ fn a_finished_task_is_told_with_the_message_beside_it() {
     let StreamResponse::Task(told) = &**event else { panic!("{event:?}") };
     assert_eq!((told.status.state.clone(), texts(&items[0])), (TaskState::Completed, vec!["REPORT".to_owned()]));
     assert_eq!(told.status.message.as_ref().and_then(Message::text), Some("ok"));
+}
+
+#[test]
+fn a_message_beside_a_task_that_has_a_word_or_beside_an_update_is_told_too() {
+    let said = || json!({ "role": "agent", "parts": [{ "text": "REPORT" }] });
+    let done = json!({ "state": "completed", "message": { "role": "agent", "parts": [{ "text": "done" }] } });
+    let task = json!({ "id": "t", "status": done });
+    let in_history = |task: &Task| task.history.iter().flatten().filter_map(Message::text).collect::<Vec<_>>().concat();
+    let items = super::event(json!({ "task": task, "message": said() }));
+    let [AnswerItem::Event(event)] = &items[..] else { panic!("{items:?}") };
+    let StreamResponse::Task(told) = &**event else { panic!("{event:?}") };
+    assert_eq!(in_history(told), "REPORT");
+    // Also by an agent that is asked for it.
+    let told = super::task(json!({ "task": task, "message": said() })).expect("a task");
+    assert_eq!((in_history(&told.task), told.gap), ("REPORT".to_owned(), None));
+    let artifact = json!({ "artifactId": "a", "parts": [{ "text": "x" }] });
+    for update in [
+        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": done }, "message": said() }),
+        json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": artifact }, "message": said() }),
+    ] {
+        let items = super::event(update);
+        let [AnswerItem::Event(before), AnswerItem::Event(_)] = &items[..] else { panic!("{items:?}") };
+        let StreamResponse::Message(message) = &**before else { panic!("{before:?}") };
+        let of = (message.task_id.as_deref(), message.context_id.as_deref());
+        assert_eq!((message.text(), of), (Some("REPORT"), (Some("t"), Some("c"))));
+    }
+    // What cannot be read of it may be all that was said.
+    let odd = super::task(json!({ "task": task, "message": { "content": "REPORT" } })).expect("a task");
+    assert_eq!(odd.gap.map(|gap| gap.hint), Some(Hint::LastWord));
+    let fault = super::task(json!({ "task": { "id": "t" }, "message": said() })).expect_err("it has no state");
+    assert_eq!(fault, "\"task\" without \"status/state\"");
 }
 
 #[test]

@@ -47,15 +47,20 @@ fn event(result: &Value) -> Option<StreamResponse> {
 
 /// What is read of an event, and what is left out of it.
 fn mended(mut result: Value) -> (Value, Vec<Omission>) {
-    let (read, omissions) = read_mended(&mut result, event);
+    let ReadEvent { read, omissions, .. } = read_mended(&mut result, event);
     (json!(read.unwrap_or_else(|| panic!("it cannot be read: {result}"))), omissions)
 }
 
 /// An event that cannot be read, as far as it is mended.
 fn unread(mut result: Value) -> Value {
-    let (read, _) = read_mended(&mut result, event);
+    let read = read_mended(&mut result, event).read;
     assert_eq!(read, None, "{result}");
     result
+}
+
+/// The text of what is said beside an update.
+fn beside(mut result: Value) -> Option<String> {
+    read_mended(&mut result, event).beside.and_then(|message| message.text().map(str::to_owned))
 }
 
 #[test]
@@ -171,7 +176,8 @@ fn parts_and_artifacts_are_read_one_by_one() {
 #[test]
 fn a_status_message_and_a_history_that_cannot_be_read_are_left_out() {
     let bare = || task("id", json!("t"));
-    for odd in [json!("done"), json!({ "role": "ROLE_AGENT" }), json!({ "role": "tool", "parts": [{ "text": "x" }] })] {
+    let unknown = json!({ "role": "ROLE_AGENT", "content": "x" });
+    for odd in [json!(7), unknown, json!({ "role": "tool", "parts": [{ "text": "x" }] })] {
         let left = vec![omission("/task/status/message", LastWord)];
         assert_eq!(mended(status("message", odd.clone())), (bare(), left), "{odd}");
         let good = message("messageId", json!("m"))["message"].clone();
@@ -193,25 +199,56 @@ fn a_status_message_and_a_history_that_cannot_be_read_are_left_out() {
 }
 
 #[test]
+fn an_empty_message_is_no_word_that_was_lost_and_a_text_alone_is_one() {
+    for empty in [json!({ "messageId": "m", "role": "ROLE_AGENT" }), json!({ "message_id": "m", "parts": null })] {
+        let (read, omissions) = mended(status("message", empty));
+        let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [] });
+        assert_eq!((read, omissions), (status("message", message), Vec::new()));
+    }
+    for (text, parts) in [("done", json!([{ "text": "done" }])), (" ", json!([]))] {
+        let (read, omissions) = mended(status("message", json!(text)));
+        let message = &read["task"]["status"]["message"];
+        assert_eq!((&message["parts"], &message["role"], omissions), (&parts, &json!("ROLE_AGENT"), Vec::new()));
+    }
+}
+
+#[test]
 fn a_word_beside_a_task_hides_it_not() {
     let with = |mut event: Value, word: Value| {
         event["message"] = word;
         event
     };
     let said = || message("messageId", json!("m"))["message"].clone();
-    let left = || vec![omission("/message", Said)];
-    assert_eq!(mended(with(task("id", json!("t")), json!("done"))), (task("id", json!("t")), left()));
+    let left = |kind| vec![omission("/message", kind)];
+    assert_eq!(mended(with(task("id", json!("t")), json!(7))), (task("id", json!("t")), left(LastWord)));
+    let working = || status("state", json!("TASK_STATE_WORKING"));
+    assert_eq!(mended(with(working(), json!(7))), (working(), left(Said)));
+    let empty = json!({ "messageId": "m", "role": "agent" });
+    assert_eq!(mended(with(working(), empty)), (working(), Vec::new()), "it says nothing");
+    let read = mended(with(task("id", json!("t")), json!("done"))).0;
+    assert_eq!(read["task"]["status"]["message"]["parts"], json!([{ "text": "done" }]));
     // It is what the agent says with the status, where that says nothing.
     assert_eq!(mended(with(task("id", json!("t")), said())), (status("message", said()), Vec::new()));
     let (read, omissions) = mended(with(task("id", json!("t")), json!({ "parts": [{ "text": "x" }] })));
     assert_eq!((&read["task"]["status"]["message"]["parts"], omissions), (&json!([{ "text": "x" }]), Vec::new()));
+    // Else it is one of its messages, unless it says the same.
     let mut asked = status("message", said());
     asked["task"]["status"]["message"]["messageId"] = json!("other");
-    assert_eq!(mended(with(asked.clone(), said())), (asked, left()));
+    assert_eq!(mended(with(asked.clone(), said())), (asked.clone(), Vec::new()));
+    for (id, own) in [("m", true), ("other", false)] {
+        let mut more = message("parts", json!([{ "text": "REPORT" }]))["message"].clone();
+        more["messageId"] = json!(id);
+        let (read, omissions) = mended(with(asked.clone(), more));
+        let told = &read["task"]["history"][0];
+        assert_eq!((&told["parts"][0]["text"], omissions), (&json!("REPORT"), Vec::new()));
+        assert_eq!(told["messageId"] == id, own, "it is not taken for the other: {told}");
+    }
     let of_user = message("role", json!("ROLE_USER"))["message"].clone();
-    assert_eq!(mended(with(task("id", json!("t")), of_user)), (task("id", json!("t")), left()));
+    assert_eq!(mended(with(task("id", json!("t")), of_user)), (task("id", json!("t")), left(Said)));
     let piece = update("append", json!(true));
-    assert_eq!(mended(with(piece.clone(), said())), (piece, left()));
+    assert_eq!(mended(with(piece.clone(), said())), (piece.clone(), Vec::new()));
+    assert_eq!(beside(with(piece.clone(), said())).as_deref(), Some("x"));
+    assert_eq!(mended(with(piece.clone(), json!(7))), (piece, left(Said)));
     let mut working = json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": { "state": "working" } } });
     let read = mended(with(working.clone(), said())).0;
     working["statusUpdate"]["status"] = json!({ "state": "TASK_STATE_WORKING", "message": said() });
@@ -282,7 +319,7 @@ fn what_can_be_read_as_it_is_is_read_once() {
             event(result)
         };
         READS.store(0, Ordering::Relaxed);
-        assert!(read_mended(&mut result, counted).0.is_some(), "{result}");
+        assert!(read_mended(&mut result, counted).read.is_some(), "{result}");
         READS.load(Ordering::Relaxed)
     };
     for good in [
