@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::machine::course::{After, Course, Miss, Next, Verdict};
 use super::machine::decoder::{AnswerItem, Decoder, ToldTask};
 use super::machine::omissions::{NamedPlaces, Omission, OmissionKind};
+use super::machine::words::says_something;
 use super::relay::Relay;
 use crate::agent::AgentError;
 
@@ -218,7 +219,7 @@ impl Answer {
             self.course.note_gap(gap);
         }
         let (before, state) = (self.relay.output_count(), task.status.state.clone());
-        let has_word = task.status.message.is_some();
+        let has_word = says_something(&task.status);
         let event = StreamResponse::Task(task);
         match self.course.hear(&event, self.relay.share(&event)) {
             Verdict::Take => {}
@@ -228,7 +229,7 @@ impl Answer {
             }
         }
         self.put_held().await?;
-        let says_it = |status: &TaskStatus| status.state == state && (status.message.is_some() || !has_word);
+        let says_it = |status: &TaskStatus| status.state == state && (says_something(status) || !has_word);
         match (self.end.take_if(|end| status_of(end).is_some_and(says_it)), event) {
             // What the agent said with that state is told as it said it.
             (Some(end), StreamResponse::Task(task)) => {

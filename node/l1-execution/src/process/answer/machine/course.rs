@@ -9,7 +9,7 @@ use a2a::{Message, StreamResponse, TaskState, TaskStatus};
 use super::artifacts::Share;
 use super::decoder::{Hint, SkippedItem};
 use super::evidence::{Losses, Pieces, Subject};
-use super::words::{is_interrupted, may_be_whole};
+use super::words::{is_interrupted, may_be_whole, says_something};
 use crate::agent::AgentError;
 use crate::tools::RESULT_TOO_LONG;
 
@@ -213,7 +213,7 @@ impl Course {
     fn has_all(&self, status: &TaskStatus, share: Share) -> bool {
         let Some(hint) = self.pieces.gap().map(|gap| gap.hint) else { return true };
         let is_asking = self.stage == Stage::Asking;
-        let has_word = is_asking && status.message.as_ref().is_some_and(|message| !message.parts.is_empty());
+        let has_word = is_asking && says_something(status);
         // Nothing that was made, perhaps long ago, says what its user is asked.
         if self.losses.word && is_interrupted(&status.state) && !has_word {
             return false;

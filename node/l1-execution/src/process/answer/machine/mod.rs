@@ -7,4 +7,4 @@ mod evidence;
 pub mod members;
 pub mod omissions;
 mod repairs;
-mod words;
+pub mod words;

@@ -10,7 +10,7 @@ use super::members::{
     write_number,
 };
 use super::omissions::{Omission, OmissionKind, Omissions, Place};
-use super::words::{AGENT, may_be_whole, role_of, state_of};
+use super::words::{AGENT, is_interrupted, may_be_whole, role_of, state_of};
 use crate::process::card::shown;
 
 /// Of a message in a history that does not say whose it is: it is told to nobody.
@@ -92,6 +92,15 @@ fn lost_word(state: Option<&Value>) -> OmissionKind {
     if state.is_some_and(|state| may_be_whole(&state)) { OmissionKind::LastWord } else { OmissionKind::Message }
 }
 
+/// Whether an event of a task asks something that can be read: whatever else is said beside it, somebody can answer.
+fn is_asked(event: &Map<String, Value>) -> bool {
+    let Some(status) = event.get("status") else { return false };
+    // Its message may have no id yet.
+    let parts = status.pointer("/message/parts").and_then(Value::as_array);
+    let is_interrupted = TaskState::deserialize(&status["state"]).is_ok_and(|state| is_interrupted(&state));
+    is_interrupted && parts.is_some_and(|parts| parts.iter().any(is_part))
+}
+
 /// What is mended, and what was left out so far.
 #[derive(Default)]
 struct Mender {
@@ -156,7 +165,8 @@ impl Mender {
         let state = event.get("status").and_then(|status| status.get("state"));
         match message {
             Value::Object(said) if is_fit => self.say_beside(event, *kind == "task", said),
-            _ => self.omissions.add(at, if is_of_other { OmissionKind::Message } else { lost_word(state) }),
+            _ if is_of_other || is_asked(event) => self.omissions.add(at, OmissionKind::Message),
+            _ => self.omissions.add(at, lost_word(state)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The words that agents write for states and roles, and what a state says of an answer.
 
-use a2a::TaskState;
+use a2a::{TaskState, TaskStatus};
 
 /// The words for a state without their prefix, and without what separates them.
 const STATES: [(&str, &str); 10] = [
@@ -31,6 +31,11 @@ pub fn state_of(word: &str) -> Option<&'static str> {
 /// Whether a task in this state waits for its user.
 pub fn is_interrupted(state: &TaskState) -> bool {
     matches!(state, TaskState::InputRequired | TaskState::AuthRequired)
+}
+
+/// Whether the agent says something with its state. A message without parts says nothing.
+pub fn says_something(status: &TaskStatus) -> bool {
+    status.message.as_ref().is_some_and(|message| !message.parts.is_empty())
 }
 
 /// Whether a task in this state is read by people as all that was made of it, or asked of them.

@@ -128,3 +128,18 @@ async fn a_report_beside_a_task_is_told_though_the_task_has_a_word_of_its_own() 
         assert_eq!((words(&made), end(&made).as_deref()), (vec!["REPORT", "done"], Some("COMPLETED")), "{items:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_word_without_parts_hides_no_question_that_its_task_asks() {
+    let mut empty = task(OURS, "INPUT_REQUIRED", "");
+    empty["status"]["message"] = json!({ "messageId": "q", "role": "ROLE_AGENT" });
+    let mut heard = empty.clone();
+    heard["status"]["message"]["parts"] = json!([{ "text": "which one?" }]);
+    heard["artifacts"] = json!([{ "artifactId": "a", "parts": [{ "text": "lost" }] }]);
+    let update = json!({ "taskId": OURS, "contextId": "c", "status": empty["status"] });
+    let last = Item::of(&json!({ "statusUpdate": update }), Meaning::State(OURS, "INPUT_REQUIRED"));
+    let items = [Item::task(OURS, "WORKING", ""), Item::piece(OURS, "lost").broken(&mut Dice(1)), last];
+    let (made, ended) = streamed(&items, false, &[Told::Task(heard)]).await;
+    ended.expect("its task says what it asks");
+    assert_eq!((words(&made), end(&made).as_deref()), (vec!["which one?"], Some("INPUT_REQUIRED")));
+}

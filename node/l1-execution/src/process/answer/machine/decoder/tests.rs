@@ -329,6 +329,11 @@ fn a_message_beside_a_task_that_has_a_word_or_beside_an_update_is_told_too() {
     // What cannot be read of it may be all that was said.
     let odd = super::task(json!({ "task": task, "message": { "content": "REPORT" } })).expect("a task");
     assert_eq!(odd.gap.map(|gap| gap.hint), Some(Hint::LastWord));
+    // A question that can be read can be answered.
+    let asks =
+        json!({ "state": "input-required", "message": { "role": "agent", "parts": [{ "text": "which one?" }] } });
+    let asking = json!({ "task": { "id": "t", "status": asks }, "message": 200 });
+    assert_eq!(super::task(asking).map(|told| told.gap), Ok(None));
     let fault = super::task(json!({ "task": { "id": "t" }, "message": said() })).expect_err("it has no state");
     assert_eq!(fault, "\"task\" without \"status/state\"");
 }
