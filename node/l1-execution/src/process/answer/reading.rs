@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use a2a::{Message, StreamResponse, TaskStatus};
+use a2a::{Message, StreamResponse, Task, TaskStatus};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -42,13 +42,15 @@ pub(super) struct Answer {
     held: Option<Message>,
     /// A last state that waits until nothing is missing before it.
     end: Option<StreamResponse>,
+    /// What the agent told of its task with such a state: told where the turn fails, so that what was made is not lost.
+    untold: Option<Task>,
 }
 
 impl Answer {
     /// None yet; the turn of that agent in that task of this node begins now.
     pub fn new(agent: String, task: String, relay: Relay, course: Course) -> Answer {
         let (omitted, begun) = (NamedPlaces::default(), Instant::now());
-        Answer { agent, task, omitted, relay, course, begun, gave_up: false, held: None, end: None }
+        Answer { agent, task, omitted, relay, course, begun, gave_up: false, held: None, end: None, untold: None }
     }
 
     /// Cancelled as soon as the id of the agent's task is known.
@@ -161,7 +163,8 @@ impl Answer {
                 self.relay.note_task(self.course.task());
                 if let StreamResponse::Task(task) = &mut event {
                     // Those of the task that is asked for are told.
-                    task.artifacts = None;
+                    let artifacts = task.artifacts.take();
+                    self.untold = Some(Task { artifacts, ..task.clone() });
                 }
                 self.end = Some(event);
                 Ok(())
@@ -192,14 +195,10 @@ impl Answer {
                         None => Ok(()),
                     };
                 }
-                Next::Fail(error) => {
-                    self.put_held().await?;
-                    return Err(error);
-                }
+                Next::Fail(error) => return self.fail(error).await,
                 Next::GiveUp(error) => {
                     self.gave_up = true;
-                    self.put_held().await?;
-                    return Err(error);
+                    return self.fail(error).await;
                 }
                 Next::Ask { task, pause } => {
                     sleep(pause).await;
@@ -210,6 +209,15 @@ impl Answer {
                 }
             }
         }
+    }
+
+    /// Tells what waited before the turn fails.
+    async fn fail(&mut self, error: AgentError) -> Result<(), AgentError> {
+        self.put_held().await?;
+        if let Some(task) = self.untold.take() {
+            self.relay.put_rest(task).await?;
+        }
+        Err(error)
     }
 
     async fn hear_task(&mut self, told: ToldTask) -> Result<After, AgentError> {
@@ -223,12 +231,18 @@ impl Answer {
         let event = StreamResponse::Task(task);
         match self.course.hear(&event, self.relay.share(&event)) {
             Verdict::Take => {}
-            Verdict::Withhold => return Ok(After::Told { changed: false }),
+            Verdict::Withhold => {
+                if let StreamResponse::Task(task) = event {
+                    self.untold = Some(task);
+                }
+                return Ok(After::Told { changed: false });
+            }
             Verdict::Aside | Verdict::Hold | Verdict::Pass => {
                 return Ok(After::Missed(Miss::Now("it told of another task".to_owned())));
             }
         }
         self.put_held().await?;
+        self.untold = None;
         let says_it = |status: &TaskStatus| status.state == state && (says_something(status) || !has_word);
         match (self.end.take_if(|end| status_of(end).is_some_and(says_it)), event) {
             // What the agent said with that state is told as it said it.

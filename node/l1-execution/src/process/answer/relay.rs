@@ -152,6 +152,17 @@ impl Relay {
         self.put_news(task.artifacts).await
     }
 
+    /// Tells what follows what was told of a task that has a gap: nothing that was told is replaced by what may be less.
+    ///
+    /// # Errors
+    /// [`AgentError::Cancelled`].
+    pub async fn put_rest(&mut self, mut task: Task) -> Result<(), AgentError> {
+        if let Some(artifacts) = &mut task.artifacts {
+            artifacts.retain(|artifact| self.artifacts.has_told(artifact));
+        }
+        self.put_artifacts(task).await
+    }
+
     async fn put_news(&mut self, artifacts: Option<Vec<Artifact>>) -> Result<(), AgentError> {
         for artifact in artifacts.into_iter().flatten() {
             if let Some((artifact, append)) = self.artifacts.news(artifact) {

@@ -56,6 +56,11 @@ impl Artifacts {
         }
     }
 
+    /// Whether a whole artifact has all that was told of it, and that first.
+    pub fn has_told(&self, whole: &Artifact) -> bool {
+        self.0.get(&whole.artifact_id).is_none_or(|told| rest(&joined(&whole.parts), &told.parts).is_some())
+    }
+
     /// What has to be told of a whole artifact, and whether that is appended: what follows the pieces that were told, or all
     /// of it where it is another one; nothing where it was told, or is only the beginning of what was told.
     pub fn news(&mut self, whole: Artifact) -> Option<(Artifact, bool)> {

@@ -92,6 +92,42 @@ async fn a_question_that_is_lost_is_not_made_up_for_by_what_was_made_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_made_is_told_though_the_question_after_it_is_lost() {
+    let mut asked = unheard("INPUT_REQUIRED");
+    asked["artifacts"] = json!([
+        { "artifactId": "a", "parts": [{ "text": "less" }] },
+        { "artifactId": "b", "parts": [{ "text": "begun, and the rest" }] },
+    ]);
+    let whole = || Item::of(&json!({ "task": asked }), Meaning::State(OURS, "INPUT_REQUIRED"));
+    let piece = |id: &str, text: &str| {
+        let artifact = json!({ "artifactId": id, "parts": [{ "text": text }] });
+        let update = json!({ "taskId": OURS, "contextId": "c", "artifact": artifact });
+        Item::of(&json!({ "artifactUpdate": update }), Meaning::Piece(OURS, text.to_owned()))
+    };
+    let silent = || vec![Told::Miss(Miss::Silent("no GetTask".to_owned())); 8];
+    let pieces = || vec![Item::task(OURS, "WORKING", ""), piece("a", "more than less"), piece("b", "begun")];
+    for (items, told, right) in [
+        (vec![whole()], silent(), vec!["less", "begun, and the rest"]),
+        (
+            vec![Item::task(OURS, "WORKING", "")],
+            vec![Told::Task(asked.clone()); 12],
+            vec!["less", "begun, and the rest"],
+        ),
+        // What was told is not replaced by less.
+        ([pieces(), vec![whole()]].concat(), silent(), vec!["more than less", "begun", ", and the rest"]),
+    ] {
+        let (made, ended) = streamed(&items, false, &told).await;
+        ended.expect_err("nobody knows what it asks");
+        let texts = made.iter().filter_map(|one| match one {
+            Made::Artifact { artifact, .. } => artifact.parts.first().and_then(Part::as_text),
+            _ => None,
+        });
+        assert_eq!(texts.collect::<Vec<_>>(), right, "{items:?}");
+        assert!(!made.iter().any(|made| matches!(made, Made::Status(TaskState::InputRequired, _))), "{made:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_word_that_comes_again_in_a_stream_is_told_again_and_is_known_in_a_history() {
     let said = ["the", " cat", "the"];
     let message = |number: usize| json!({ "metadata": { "at": number }, "parts": [{ "text": said[number] }] });
