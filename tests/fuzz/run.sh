@@ -105,7 +105,7 @@ printf '\245\000\130\040%032d\001\000\002\000\004\200\005\200' 0 >"$dir/corpus/r
 
 # What queries are made of.
 at=0
-for query in '$[?@.a[?@.b[?@.c]]]' "\$..a[?search(@.b,'x')&&@.c>2]" "\$['a','b'][0:5:2]" '$[?((length(@.a)))]' '$[?count(@.a[?@.b])>1||!@.c]'; do
+for query in '$[?@.a[?@.b[?@.c]]]' "\$..a[?search(@.b,'x')&&@.c>2]" "\$['a','b'][0:5:2]" '$[?((length(@.a)))]' '$[?count(@.a[?@.b])>1||!@.c]' "\$['\\\\\\u"; do
   at=$((at + 1))
   printf '%s' "$query" >"$dir/corpus/query/$at"
 done
