@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use althing_protocol::audit::AuditWord;
-use althing_protocol::contract::{Check, Verify};
+use althing_protocol::contract::{Check, Observability, Verify};
 use althing_td::Effect;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::context;
 use crate::effects::Effects;
+use crate::evaluation;
 use crate::tool_error::ToolError;
 
 /// Characters of what a check says that its agent is told.
@@ -52,9 +53,13 @@ impl CallChecks {
                 // As a value: what stands in the place of a handle is filled in as one text, whatever is in it.
                 let input = serde_json::from_str(arguments).unwrap_or_else(|_| Value::from(arguments));
                 let asked = json!({ "input": input, "output": output }).to_string();
-                let (said, word) = said(check, make(check.by.clone(), asked)).await;
+                let (said, word) = said(check, context::in_check(make(check.by.clone(), asked))).await;
                 if let Some(word) = word {
                     context::run_notes().add_verdict(&check.by, word);
+                    let observability = context::current().observability;
+                    // It may quote what was called.
+                    let why = (observability == Observability::Content).then_some(said.as_str());
+                    evaluation::tell(observability, &check.by, word == AuditWord::Passed, why);
                 }
                 said
             } else {

@@ -91,6 +91,7 @@ impl CallRecord {
             outcome: self.outcome,
             breaks_schema: self.breaks_schema,
             callee,
+            is_check: context::is_check(),
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct CallContext {
     pub hidden: Arc<Mutex<HiddenTexts>>,
     /// What it does, for the record that its task keeps.
     pub run: RunNotes,
+    /// Whether a check of its contract calls here, and not its agent.
+    pub is_check: bool,
 }
 
 /// What is said of the data of a turn beside their content.
@@ -135,6 +137,18 @@ pub fn current_lease() -> Option<Lease> {
 #[must_use]
 pub fn current_journal() -> Option<Arc<dyn Journal>> {
     CALL_CONTEXT.try_with(|turn| turn.rights.journal.clone()).ok().flatten()
+}
+
+/// Whether what is called here is called by a check of the contract: the agent did not ask for it.
+#[must_use]
+pub fn is_check() -> bool {
+    CALL_CONTEXT.try_with(|turn| turn.is_check).unwrap_or_default()
+}
+
+/// Makes the calls of a check.
+pub fn in_check<F: Future>(calls: F) -> impl Future<Output = F::Output> {
+    let turn = CallContext { is_check: true, ..current() };
+    CALL_CONTEXT.scope(turn, calls)
 }
 
 /// Adds the label of what the turn that runs here is given.

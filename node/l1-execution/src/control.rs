@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
 use crate::agent::{Agent, AgentError, Made, Output, Turn};
+use crate::context;
 use crate::finding_counts::FindingCounts;
 use crate::hrt::{Fiber, Input, OUTPUT_OUT_OF_LIMITS, OutputSignal, Progress, Template, Values, read, show};
 use crate::signals::{SignalError, Signals};
@@ -154,7 +155,8 @@ fn place(signals: &Signals, agent: &str, names: &Names, name: &str) -> Result<us
     }
 }
 
-/// Emits the outputs of a job with its statistics, and with the names of those that broke their limits, whose bits are set.
+/// Emits the outputs of a job with its statistics, and with the names of those that broke their limits, whose bits are set. That some did
+/// is noted of the turn that it answers.
 pub(crate) async fn put_outputs(
     names: &Names,
     (values, out_of_limits): (&Values, u32),
@@ -165,6 +167,7 @@ pub(crate) async fn put_outputs(
         let is_set = |(place, _): &(usize, &String)| out_of_limits & (1_u32 << *place) != 0;
         let broken: Vec<&String> = names.outputs.iter().enumerate().filter(is_set).map(|(_, name)| name).collect();
         job["outOfLimits"] = json!(broken);
+        context::run_notes().add_finding(OUTPUT_OUT_OF_LIMITS);
     }
     let outputs: Map<String, Value> =
         names.outputs.iter().cloned().zip(values.iter().map(|value| json!(value))).collect();
@@ -177,4 +180,25 @@ pub(crate) async fn put_outputs(
         extensions: None,
     };
     out.put(Made::Artifact { artifact, append: false, last: true }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{CALL_CONTEXT, CallContext};
+    use crate::hrt::SIGNALS_MAX;
+
+    #[tokio::test]
+    async fn that_an_output_broke_its_limits_is_noted_of_the_turn_that_it_answers() {
+        let names = Names { outputs: vec!["torque".to_owned()], ..Names::default() };
+        let values: Values = [0.0; SIGNALS_MAX];
+        for (out_of_limits, found) in [(0, Vec::new()), (1, vec![OUTPUT_OUT_OF_LIMITS])] {
+            let turn = CallContext::default();
+            let run = turn.run.clone();
+            let (out, _outputs) = Output::channel();
+            let answering = put_outputs(&names, (&values, out_of_limits), json!({}), &out);
+            CALL_CONTEXT.scope(turn, answering).await.expect("somebody listens");
+            assert_eq!(run.facts().findings, found, "{out_of_limits:b}");
+        }
+    }
 }

@@ -97,6 +97,8 @@ pub struct HardStatus {
     pub failures: u64,
     /// Jobs that used a fallback value for an input that was not set in time.
     pub fallbacks: u64,
+    /// Jobs that put out what breaks `signals.limits`.
+    pub out_of_limits: u64,
     /// The longest response time of a completed job, nanoseconds.
     pub response_max_ns: u64,
     /// The 99th percentile of response times.
@@ -120,13 +122,16 @@ pub(crate) fn status(kernel: &Kernel, hard: &HardAgent) -> HardStatus {
         .promises
         .guarantee(&hard.name)
         .map_or(hard.admitted.response_bound_ns, |guarantee| guarantee.response_bound_ns);
+    // Before the misses: what is explained meanwhile is not taken from misses that are not counted yet.
+    let explained = read(&counters.explained);
     HardStatus {
         jobs: read(&counters.jobs),
         missed: read(&counters.missed),
-        explained: read(&counters.explained),
+        explained,
         overruns: read(&counters.overruns),
         failures: read(&counters.failures),
         fallbacks: read(&counters.fallbacks),
+        out_of_limits: read(&counters.out_of_limits),
         response_max_ns: counters.response.max(),
         response_p99_ns: counters.response.quantile(990),
         response_bound_ns: bound,

@@ -135,6 +135,12 @@ pub trait Journal: Send + Sync + 'static {
         false
     }
 
+    /// Tells a tape that its answer to a request of that name is of somebody who is not asked now, so that it is none; nothing of what
+    /// is no tape.
+    fn refuse_answer(&self, _name: &str, _whose: &str) -> Option<JournalError> {
+        None
+    }
+
     /// Whether its turn is one of a test: what people would be asked about is denied at once.
     fn asks_nobody(&self) -> bool {
         false

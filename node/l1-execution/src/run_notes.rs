@@ -81,6 +81,8 @@ pub struct CallFacts {
     pub breaks_schema: bool,
     /// The agent that was called, and its task, where the tool is another agent.
     pub callee: Option<(String, String)>,
+    /// Whether a check of the contract made the call, and not the agent.
+    pub is_check: bool,
 }
 
 /// The hash of a call's arguments, as its record has it: SHA-256 of canonical JSON (RFC 8785), hexadecimal.
@@ -222,6 +224,7 @@ mod tests {
             outcome: "done",
             breaks_schema: false,
             callee: Some(("urn:a".to_owned(), "t".repeat(NAME_BYTES_MAX + 1))),
+            is_check: false,
         }
     }
 

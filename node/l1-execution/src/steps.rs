@@ -225,6 +225,10 @@ impl Journal for JournalGuard {
         self.journal.is_tape()
     }
 
+    fn refuse_answer(&self, name: &str, whose: &str) -> Option<JournalError> {
+        self.noted::<()>(Err(self.journal.refuse_answer(name, whose)?)).err()
+    }
+
     fn asks_nobody(&self) -> bool {
         self.journal.asks_nobody()
     }

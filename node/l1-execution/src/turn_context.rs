@@ -31,6 +31,7 @@ pub(crate) fn call_context(
         notes: turn.parameters.notes.clone(),
         hidden: Arc::default(),
         run: turn.parameters.run.clone(),
+        is_check: false,
     }
 }
 

@@ -16,7 +16,7 @@ use althing_execution::agent::{Hold, Made, OutputGate, Repair};
 use althing_execution::run_notes::RunNotes;
 use althing_execution::tools::Tools;
 use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts};
-use althing_execution::{AgentError, GatedTurn, MakeOutputGates};
+use althing_execution::{AgentError, GatedTurn, MakeOutputGates, in_check};
 use althing_protocol::AgentRef;
 use althing_protocol::audit::AuditWord;
 use althing_protocol::contract::{AnswerSchema, Check, Delivery, Observability, Verify};
@@ -34,8 +34,6 @@ use findings::Findings;
 use grounding::{GroundingGate, Grounds};
 use known::{AnswerBook, SchemaRead};
 use watch::Watch;
-
-pub use event::EVALUATIONS;
 
 /// Bytes of one turn that are shown early and judged at its end.
 const EARLY_BYTES_MAX: usize = 2 << 20;
@@ -229,7 +227,7 @@ impl ContractGate {
             if is_judge { words::arguments_of_judge(message, said) } else { words::arguments_of_tool(message, said) };
         let arguments = arguments.to_string();
         // Boxed, as it is far larger than the rest.
-        let called = timeout(within, Box::pin(self.tools.invoke(&check.by, &arguments))).await;
+        let called = timeout(within, Box::pin(in_check(self.tools.invoke(&check.by, &arguments)))).await;
         opinion(match called {
             Err(_) => Word::Late(within),
             Ok((Err(error), _)) => Word::Fault(error.to_string()),
@@ -323,7 +321,11 @@ impl OutputGate for ContractGate {
         self.state().message = said.text();
         let Some(input) = &self.input else { return Ok(()) };
         let opinion = schema_of(input).map_or_else(|fault| fault, |schema| admits(schema, &said));
-        match verdict(&[opinion]) {
+        let verdict = verdict(&[opinion]);
+        if verdict != Verdict::Pass {
+            event::tell(&verdict, self.observability);
+        }
+        match verdict {
             Verdict::Pass => Ok(()),
             Verdict::Refusal(refusal) => {
                 self.run.add_verdict(&refusal.gate, AuditWord::Refused);

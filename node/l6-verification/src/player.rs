@@ -76,6 +76,10 @@ impl Journal for Player {
     fn replay(&self) -> Option<&dyn Replay> {
         Some(self)
     }
+
+    fn refuse_answer(&self, name: &str, whose: &str) -> Option<JournalError> {
+        Some(refusal(&self.state().playback.refuse(name, whose)))
+    }
 }
 
 impl Replay for Player {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use althing_execution::is_check;
 use althing_execution::journal::{
     Effect, Intent, Journal, JournalError, NextStep, Replay, Step, StepOutcome, is_own_read,
 };
@@ -33,7 +34,8 @@ enum Source {
 /// What a turn in a test asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrialNotes {
-    /// The tools that it called, as `server/tool`, in their order, also those that it was denied or that are not on its tape.
+    /// The tools that it called, as `server/tool`, in their order, also those that it was denied or that are not on its tape; not
+    /// those by which its contract checks what it makes.
     pub tools: Vec<String>,
     /// Tokens of all that it was told.
     pub tokens: u64,
@@ -92,7 +94,7 @@ impl Trial {
 
 impl Journal for Trial {
     fn step<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, Result<NextStep, JournalError>> {
-        if step.kind == CallKind::Tool {
+        if step.kind == CallKind::Tool && !is_check() {
             self.noted().tools.push(step.name.to_owned());
         }
         Box::pin(async move {
@@ -150,6 +152,13 @@ impl Journal for Trial {
 
     fn asks_nobody(&self) -> bool {
         true
+    }
+
+    fn refuse_answer(&self, name: &str, whose: &str) -> Option<JournalError> {
+        match &self.source {
+            Source::Tape(player) => player.refuse_answer(name, whose),
+            Source::Now(_) => None,
+        }
     }
 
     fn is_tape(&self) -> bool {

@@ -144,12 +144,10 @@ impl AgentTests<'_> {
 
     /// Notes how many tools the right ones of so many runs of each case called: its other turns are compared with that.
     fn note_calls(&self, agent: &AgentRef, cases: &Cases, reports: &[CaseReport], counted: usize) {
-        let checks = self.0.host.checks(agent);
         let mut runs = Vec::new();
         for (case, report) in cases.into_iter().zip(reports) {
             for run in report.runs.iter().take(counted).filter(|run| run.verdict == Verdict::Pass) {
-                let own = run.tools.iter().filter(|tool| !checks.contains(tool)).count();
-                runs.push((count(case.messages.len()), count(own)));
+                runs.push((count(case.messages.len()), count(run.tools.len())));
             }
         }
         if !runs.is_empty() {

@@ -11,6 +11,7 @@ use althing_node::{Node, NodeError};
 use althing_protocol::registry::Version;
 use althing_protocol::{AgentId, CallerId};
 use althing_td::SharedFile;
+use althing_verification::machine::rollout::OrderError;
 use tokio::time::timeout;
 
 use crate::registries::{HeldRelease, Installing, Inventory, Registries, RegistriesError, UpdateTerms};
@@ -249,12 +250,15 @@ fn reason(error: &RegistriesError) -> String {
 /// Whether time alone changes nothing of that.
 fn needs_owner(error: &RegistriesError) -> bool {
     match error {
-        RegistriesError::Node(node) => {
-            matches!(
-                node.as_ref(),
-                NodeError::Wider(_) | NodeError::Rollout(RolloutError::Order(_) | RolloutError::HardRealTime(_))
-            )
-        }
+        RegistriesError::Node(node) => match node.as_ref() {
+            // It can be begun when the older versions are over.
+            NodeError::Rollout(RolloutError::Order(OrderError::Draining { .. })) => false,
+            NodeError::Wider(_)
+            | NodeError::Rollout(
+                RolloutError::Order(_) | RolloutError::HardRealTime(_) | RolloutError::SoftLoop { .. },
+            ) => true,
+            _ => false,
+        },
         RegistriesError::Uncontained { .. }
         | RegistriesError::OtherFile(_)
         | RegistriesError::BecameOther(_)

@@ -13,9 +13,9 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use althing_calls::spans::{RingProcessor, SpanRing};
+use althing_execution::evaluation::EVALUATIONS;
 use althing_operations::doctor::Finding;
 use althing_operations::{Collector, Operations};
-use althing_verification::gates::EVALUATIONS;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry::trace::TracerProvider as _;

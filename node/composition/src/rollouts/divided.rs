@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use althing_protocol::{Digest, digest};
-use althing_verification::machine::rollout::{Call, Phase, Route, Ticket, Versions};
+use althing_verification::machine::rollout::{Call, Outcome, Phase, Route, Ticket, Versions};
 
-use super::jobs::Jobs;
+use super::jobs::{self, Jobs};
 use super::open_decision::OpenDecision;
 use super::origin::Origin;
 
@@ -184,9 +184,12 @@ impl AgentRollout {
         state.names.get(&state.versions.rollout()?.plan().to).cloned()
     }
 
-    /// Notes how many jobs both versions ran; gives what was noted before.
-    pub fn note_jobs(&self, now: [Jobs; 2]) -> Option<[Jobs; 2]> {
-        self.state().jobs.replace(now)
+    /// Notes how many jobs both versions ran; gives what came of them since the look before.
+    pub fn note_jobs(&self, now: [Jobs; 2]) -> [Option<Outcome>; 2] {
+        let mut state = self.state();
+        let (noted, came) = jobs::look(now, state.jobs);
+        state.jobs = Some(noted);
+        came
     }
 
     /// Notes what was decided and is not on disk yet, or that it is.

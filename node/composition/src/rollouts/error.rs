@@ -27,6 +27,17 @@ pub enum RolloutError {
         "one of both versions of {0:?} is hard real-time, and the other one is not: a control loop is replaced by a control loop"
     )]
     HardRealTime(String),
+    /// Both would write one signal.
+    #[error(
+        "both versions of {agent:?} put out the signal {signal:?}, which has one writer: only hard real-time loops (`latency: hrt`) are \
+         rolled out. Remove the agent, and add the new version in its place"
+    )]
+    SoftLoop {
+        /// The agent that it is about.
+        agent: String,
+        /// The first signal that both put out.
+        signal: String,
+    },
     /// The program of the new version ended before it answered.
     #[error("the new version of {agent:?} was not begun: its program did not answer, {why}")]
     Ended {
@@ -85,10 +96,12 @@ impl RolloutError {
         match self {
             RolloutError::OtherName { .. }
             | RolloutError::HardRealTime(_)
+            | RolloutError::SoftLoop { .. }
             | RolloutError::NoShadow { .. }
             | RolloutError::Unreadable { .. }
             | RolloutError::Order(OrderError::Same | OrderError::Plan(_)) => Kind::Invalid,
-            RolloutError::SameVersion { .. } | RolloutError::Order(OrderError::UnderWay) => Kind::Conflict,
+            RolloutError::SameVersion { .. }
+            | RolloutError::Order(OrderError::UnderWay | OrderError::Draining { .. }) => Kind::Conflict,
             RolloutError::Order(OrderError::WentBack { .. }) => Kind::Refused,
             RolloutError::Unknown(_) | RolloutError::Order(OrderError::NotUnderWay) => Kind::NotFound,
             RolloutError::Ended { .. } | RolloutError::Unwritten { .. } | RolloutError::Damaged { .. } => Kind::Failed,

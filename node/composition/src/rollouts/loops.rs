@@ -1,7 +1,7 @@
 //! Control loops in two versions: both run their jobs on the same inputs, and what came of these jobs is counted.
 
 use super::divided::AgentRollout;
-use super::jobs::{Jobs, outcomes};
+use super::jobs::Jobs;
 use crate::node::Node;
 
 /// Counts the jobs of both versions since the last look, if they are control loops.
@@ -17,7 +17,6 @@ pub(super) async fn weigh(node: &Node, divided: &AgentRollout) {
         found.hard.as_ref().map(Jobs::of)
     };
     let Some((of_stable, of_new)) = jobs(&stable).zip(jobs(&tried)) else { return };
-    let now = [of_stable, of_new];
-    let before = divided.note_jobs(now);
-    node.rollouts.count_jobs(divided, outcomes(now, before)).await;
+    let came = divided.note_jobs([of_stable, of_new]);
+    node.rollouts.count_jobs(divided, came).await;
 }

@@ -221,6 +221,12 @@ fn check(node: &Node, before: &StoredAgent, added: &StoredAgent) -> Result<(), N
     if is_hard(&before.file) != is_hard(file) {
         return Err(RolloutError::HardRealTime(agent.clone()).into());
     }
+    let outputs =
+        |file: &AgentFile| file.contract.as_ref().map(|contract| contract.signals.outputs.clone()).unwrap_or_default();
+    let old = outputs(&before.file);
+    if let Some(signal) = outputs(file).into_iter().find(|signal| !is_hard(file) && old.contains(signal)) {
+        return Err(RolloutError::SoftLoop { agent: agent.clone(), signal }.into());
+    }
     if versions_here(node, before)?.contains(&file.version) {
         return Err(RolloutError::SameVersion { agent: agent.clone(), version: file.version.clone() }.into());
     }

@@ -30,7 +30,7 @@ pub async fn case(
     requester: Requester,
 ) -> Answer<TaskCase> {
     requester.check_owner()?;
-    let case = RecordedTasks(&node).case(&task)?;
+    let case = RecordedTasks(&node).case(&task).await?;
     Ok(Json(TaskCase { case: case.line, recorded: case.is_recorded }))
 }
 

@@ -383,6 +383,14 @@ impl Model {
         };
         let (completion, spent) = Box::pin(replay::make(&*journal, step, asked, tokens)).await?;
         let Some(spent) = spent else { return Ok(completion) };
+        // What another model said is no answer of one of these.
+        let is_known =
+            |asked: &&String| self.endpoints.iter().any(|endpoint| endpoint.client.model() == asked.as_str());
+        if let Some(other) = completion.asked.as_ref().filter(|asked| !is_known(asked))
+            && let Some(refused) = journal.refuse_answer(MODELS, other)
+        {
+            return Err(refused.into());
+        }
         // What was spent before is known to no other budget: that of the node that ended is gone.
         if !journal.is_tape() && !journal.goes_on() {
             self.budget.charge_tokens(spent, completion.price);
@@ -409,6 +417,7 @@ impl Model {
             match self.request(endpoint, request, sink).await {
                 Ok(mut completion) => {
                     completion.model.get_or_insert_with(|| endpoint.client.model().to_owned());
+                    completion.asked = Some(endpoint.client.model().to_owned());
                     completion.price = endpoint.cost;
                     return Ok(completion);
                 }

@@ -50,7 +50,11 @@ const FINISHES: [&str; 16] = [
 /// A finished answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Completion {
+    /// The model, as its server calls it.
     pub model: Option<String>,
+    /// The model that was asked; none in rows of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// What a million tokens cost at the endpoint that answered, millionths of a currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<u64>,

@@ -173,7 +173,7 @@ impl RunRecord {
 
 impl RunCall {
     fn of(facts: CallFacts) -> RunCall {
-        let CallFacts { tool, definition, arguments, result, outcome, breaks_schema: _, callee } = facts;
+        let CallFacts { tool, definition, arguments, result, outcome, breaks_schema: _, callee, is_check: _ } = facts;
         let callee = callee.map(|(agent, task)| RunCallee { agent, task });
         RunCall { tool, outcome: outcome.to_owned(), definition, arguments, result, callee }
     }

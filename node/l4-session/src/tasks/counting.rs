@@ -235,6 +235,7 @@ mod tests {
             outcome,
             breaks_schema: false,
             callee: None,
+            is_check: false,
         };
         let outcomes = ["done", "error", "failed", "denied", "changed", "superseded"];
         let calls = outcomes.into_iter().map(|outcome| call("mail/send", outcome)).chain([call("mail/read", "done")]);

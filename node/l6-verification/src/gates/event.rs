@@ -1,32 +1,20 @@
-//! A verdict as an event of the span of its turn, by the names of OpenTelemetry's conventions for GenAI.
+//! A verdict as an event of the span of its turn.
 
+use althing_execution::evaluation;
 use althing_protocol::contract::Observability;
 
 use crate::machine::gates::{Kind, Refusal, Verdict};
 
-/// The target of verdicts among what is traced: whatever exports spans takes them as events of these.
-pub const EVALUATIONS: &str = "althing_verification::evaluation";
 /// The gate that is named where all let an answer pass.
 const ALL: &str = "verify";
 
 /// Tells a verdict, as far as the contract lets traces record it: what a check says may quote the answer, which is content.
 pub(super) fn tell(verdict: &Verdict, observability: Observability) {
-    if observability == Observability::None {
-        return;
-    }
-    let (gate, label, why) = match verdict {
-        Verdict::Pass => (ALL, "pass", None),
-        Verdict::Refusal(refusal) => (refusal.gate.as_str(), "fail", explanation(refusal, observability)),
+    let (gate, is_passed, why) = match verdict {
+        Verdict::Pass => (ALL, true, None),
+        Verdict::Refusal(refusal) => (refusal.gate.as_str(), false, explanation(refusal, observability)),
     };
-    // At the level of the turn's spans.
-    tracing::event!(
-        name: "gen_ai.evaluation.result",
-        target: EVALUATIONS,
-        tracing::Level::INFO,
-        gen_ai.evaluation.name = gate,
-        gen_ai.evaluation.score.label = label,
-        gen_ai.evaluation.explanation = why,
-    );
+    evaluation::tell(observability, gate, is_passed, why.as_deref());
 }
 
 fn explanation(refusal: &Refusal, observability: Observability) -> Option<String> {

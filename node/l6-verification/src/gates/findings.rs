@@ -24,8 +24,6 @@ pub(super) struct Findings {
     tools: Arc<Tools>,
     /// The tools with an effect that it may call.
     effects: Vec<String>,
-    /// What judges its answers: no calls of its own.
-    checks: Vec<String>,
     silence_is_meant: bool,
     /// Whether the runtime is the node's own: all that such an agent does is a call that is noted.
     notes: bool,
@@ -39,14 +37,14 @@ pub(super) struct Findings {
 impl Findings {
     pub fn of(turn: &GatedTurn<'_>, known: &Arc<AnswerBook>) -> Findings {
         let verify = &turn.contract.verify;
-        let has_effect = |tool: &&String| !tool.ends_with('*') && turn.tools.effect_of(tool) != Effect::None;
+        let named = named(&turn.contract.capabilities, turn.tools);
+        let has_effect = |tool: &String| turn.tools.effect_of(tool) != Effect::None;
         Findings {
             agent: turn.agent.clone(),
             task: turn.task.to_owned(),
             number: turn.number,
             tools: turn.tools.clone(),
-            effects: turn.contract.capabilities.iter().filter(has_effect).cloned().collect(),
-            checks: verify.checks.iter().map(|check| check.by.clone()).collect(),
+            effects: named.into_iter().filter(has_effect).collect(),
             silence_is_meant: verify.output == OutputRule::Optional,
             notes: turn.notes,
             known: known.clone(),
@@ -75,7 +73,7 @@ impl Findings {
         if answer.ending != AnswerEnd::Complete {
             return;
         }
-        let is_own = |call: &&CallFacts| !self.checks.contains(&call.tool);
+        let is_own = |call: &&CallFacts| !call.is_check;
         let call = |call: &CallFacts| (call.clone(), self.tools.effect_of(&call.tool) != Effect::None);
         let noted: Vec<(CallFacts, bool)> = facts.calls.iter().filter(is_own).map(call).collect();
         let calls: Vec<Call<'_>> = noted
@@ -106,12 +104,17 @@ impl Findings {
         if self.is_kept {
             if text.len() >= SAME_BYTES_MIN {
                 let question = digest(message.as_bytes());
-                found.extend(self.known.add_answer(&self.agent, question, digest(text.as_bytes()), text.len()));
+                found.extend(self.known.add_answer(
+                    (&self.agent, &self.counts),
+                    question,
+                    digest(text.as_bytes()),
+                    text.len(),
+                ));
             }
             // Of a version that was tested all calls are noted: no other one can be.
             if let Some(norm) = self.counts.call_norm() {
                 let made = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_add(facts.more_calls);
-                found.extend(self.known.add_calls(&self.agent, made, norm));
+                found.extend(self.known.add_calls((&self.agent, &self.counts), made, norm));
             }
         }
         for finding in found {
@@ -123,4 +126,18 @@ impl Findings {
             }
         }
     }
+}
+
+/// The tools that a contract permits by their names, and those of servers of which it permits all.
+fn named(capabilities: &[String], tools: &Tools) -> Vec<String> {
+    let all = capabilities.iter().any(|capability| capability.ends_with("/*")).then(|| tools.pins()).flatten();
+    let of = |capability: &String| match capability.strip_suffix('*') {
+        Some(server) if server.ends_with('/') => {
+            let pinned = all.iter().flat_map(|all| all.keys());
+            pinned.filter(|tool| tool.starts_with(server)).cloned().collect()
+        }
+        Some(_) => Vec::new(),
+        None => vec![capability.clone()],
+    };
+    capabilities.iter().flat_map(of).collect()
 }

@@ -1,9 +1,9 @@
 //! What is kept from one turn to the next: compiled schemas, the last answers, and turns with few calls.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use althing_execution::CallNorm;
+use althing_execution::{CallNorm, FindingCounts};
 use althing_protocol::contract::AnswerSchema;
 use althing_protocol::{AgentRef, Digest};
 use serde_json::Value;
@@ -19,12 +19,21 @@ pub(super) type SchemaRead = Arc<Result<AnswerSchema, String>>;
 /// By agent and place in the contract: the schema as it is written, and as it was read.
 type Schemas = BTreeMap<(AgentRef, &'static str), (Value, SchemaRead)>;
 
+/// A version that runs, and where what is found of it is counted.
+pub(super) type Version<'a> = (&'a AgentRef, &'a Arc<FindingCounts>);
+
+/// What the turns of one version have in common, for as long as it runs: who is added again begins anew.
+struct Habits {
+    counts: Weak<FindingCounts>,
+    answers: LastAnswers,
+    few: FewCalls,
+}
+
 /// What is kept of all agents of a node.
 #[derive(Default)]
 pub(super) struct AnswerBook {
     schemas: Mutex<Schemas>,
-    answers: Mutex<BTreeMap<AgentRef, LastAnswers>>,
-    few: Mutex<BTreeMap<AgentRef, FewCalls>>,
+    habits: Mutex<BTreeMap<AgentRef, Habits>>,
     /// What the turns of a task called.
     called: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
@@ -44,12 +53,8 @@ impl AnswerBook {
     }
 
     /// Remembers an answer of that many bytes.
-    pub fn add_answer(&self, agent: &AgentRef, question: Digest, answer: Digest, bytes: usize) -> Option<Finding> {
-        let mut answers = lock(&self.answers);
-        if !answers.contains_key(agent) {
-            make_room(&mut answers);
-        }
-        answers.entry(agent.clone()).or_default().add(question, answer, bytes)
+    pub fn add_answer(&self, of: Version<'_>, question: Digest, answer: Digest, bytes: usize) -> Option<Finding> {
+        self.with_habits(of, |habits| habits.answers.add(question, answer, bytes))
     }
 
     /// Remembers what a turn of a task called, of tools that its contract names; gives what its earlier turns called, if that is
@@ -65,12 +70,22 @@ impl AnswerBook {
     }
 
     /// Counts a turn with so many calls, of a version of which that is known.
-    pub fn add_calls(&self, agent: &AgentRef, calls: u64, norm: CallNorm) -> Option<Finding> {
-        let mut few = lock(&self.few);
-        if !few.contains_key(agent) {
-            make_room(&mut few);
+    pub fn add_calls(&self, of: Version<'_>, calls: u64, norm: CallNorm) -> Option<Finding> {
+        self.with_habits(of, |habits| habits.few.add(calls, norm))
+    }
+
+    fn with_habits<T>(&self, (agent, counts): Version<'_>, add: impl FnOnce(&mut Habits) -> T) -> T {
+        let mut all = lock(&self.habits);
+        if !all.contains_key(agent) {
+            make_room(&mut all);
         }
-        few.entry(agent.clone()).or_default().add(calls, norm)
+        let new =
+            || Habits { counts: Arc::downgrade(counts), answers: LastAnswers::default(), few: FewCalls::default() };
+        let habits = all.entry(agent.clone()).or_insert_with(new);
+        if !std::ptr::eq(habits.counts.as_ptr(), Arc::as_ptr(counts)) {
+            *habits = new();
+        }
+        add(habits)
     }
 }
 
@@ -88,6 +103,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_that_is_added_again_begins_anew() {
+        let (book, agent) =
+            (AnswerBook::default(), "urn:althing:zQmY8AwLhikXv1eG4pSSeFts6oZGeDvasQgedDH3gvhJ2Pz:clerk");
+        let agent = AgentRef { id: agent.parse().expect("an id"), version: "1.0.0".into() };
+        let asked =
+            |counts: &Arc<FindingCounts>, question: u8| book.add_answer((&agent, counts), [question; 32], [9; 32], 100);
+        let (first, again) = (Arc::default(), Arc::default());
+        assert_eq!([1, 2, 3].map(|question| asked(&first, question)), [None, None, Some(Finding::SameAnswer)]);
+        assert_eq!([3, 2, 2].map(|question| asked(&again, question)), [None; 3]);
+    }
 
     #[test]
     fn what_a_task_called_is_known_to_its_later_turns_for_a_while() {

@@ -5,7 +5,7 @@
 //! **Invariants**: nothing is found of a turn that failed, asked, or was meant to say nothing; a finding is about what was done,
 //! noted or said, and words of an answer count only where its agent speaks of itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use althing_execution::CallNorm;
 use althing_protocol::Digest;
@@ -14,6 +14,10 @@ use althing_protocol::Digest;
 pub const SAME_BYTES_MIN: usize = 64;
 /// Different questions with one answer that are a finding.
 const SAME_QUESTIONS: usize = 3;
+/// Questions with one answer that are remembered: it is found no more often than they allow.
+const QUESTIONS_MAX: usize = 5 * SAME_QUESTIONS;
+/// The last answers, most of which are the same where that is found.
+const RECENT_MAX: usize = 8;
 /// Answers of one version that are remembered.
 const ANSWERS_MAX: usize = 64;
 /// Calls of a turn of the cases on average, thousandths: below that few are no finding.
@@ -230,11 +234,14 @@ fn words(text: &str) -> Vec<String> {
 pub struct LastAnswers {
     questions: BTreeMap<Digest, BTreeSet<Digest>>,
     order: Vec<Digest>,
+    /// The last answers, however often each was given.
+    recent: VecDeque<Digest>,
 }
 
 impl LastAnswers {
-    /// Remembers an answer of that many bytes to a question; finds that it answered different questions before. One that is asked
-    /// again is the same.
+    /// Remembers an answer of that many bytes to a question; finds that it answered different questions before, and most of the last
+    /// ones: once for so many questions that are new. One that is asked again is the same. A refusal that an agent always words so
+    /// is none of its failures, unless hardly anything else is answered.
     pub fn add(&mut self, question: Digest, answer: Digest, bytes: usize) -> Option<Finding> {
         if bytes < SAME_BYTES_MIN {
             return None;
@@ -247,10 +254,14 @@ impl LastAnswers {
             self.order.push(answer);
         }
         let questions = self.questions.entry(answer).or_default();
-        if questions.len() < SAME_QUESTIONS {
-            questions.insert(question);
+        let is_new = questions.len() < QUESTIONS_MAX && questions.insert(question);
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
         }
-        (questions.len() >= SAME_QUESTIONS).then_some(Finding::SameAnswer)
+        self.recent.push_back(answer);
+        let same = self.recent.iter().filter(|recent| **recent == answer).count();
+        let is_usual = 2 * same > self.recent.len();
+        (is_usual && is_new && questions.len().is_multiple_of(SAME_QUESTIONS)).then_some(Finding::SameAnswer)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use a2a::{Message, Part, PartContent, Role, TaskState};
 use althing_execution::agent::{Made, Metadata, Parameters, UNWORDED_FAILURE};
+use althing_execution::evaluation::EVALUATIONS;
 use althing_execution::memory::{MEMORY, Memories};
 use althing_execution::process::ProcessConfig;
 use althing_execution::run_notes::RunNotes;
@@ -13,7 +14,7 @@ use althing_execution::verdicts::{RefusedAnswer, TurnVerdicts};
 use althing_execution::{Builtins, Host, Output, Ports, Turn};
 use althing_store::MemoryStore;
 use althing_td::AgentFile;
-use althing_verification::gates::{EVALUATIONS, output_gates};
+use althing_verification::gates::output_gates;
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use a2a::{Message, Role, TaskState};
-use althing_calls::{Script, StepsError, TaskTape};
+use althing_calls::{Rehearsal, Script, StepsError, TaskTape};
 use althing_execution::tools::CallKind;
 use althing_protocol::AgentRef;
 use althing_verification::machine::cases::{Case, Cases, Expectation, ToolRule};
 use althing_verification::machine::tape::{
-    ReplayVerdict, Tape, TurnOutput, answer_text, compare, message_text, state_word, turn_output,
+    Playback, ReplayVerdict, Tape, TapeError, TurnOutput, answer_text, compare, message_text, state_word, turn_output,
 };
 use althing_verification::{Player, Trial};
 
@@ -60,7 +60,7 @@ impl RecordedTasks<'_> {
     ///
     /// # Errors
     /// [`TestError`].
-    pub fn case(&self, task: &str) -> Result<TaskCase, TestError> {
+    pub async fn case(&self, task: &str) -> Result<TaskCase, TestError> {
         let tape = self.0.hosting.own_tasks().task_tape(task)?;
         let state = &tape.task.status.state;
         if !matches!(state, TaskState::Completed | TaskState::InputRequired) {
@@ -71,8 +71,9 @@ impl RecordedTasks<'_> {
         let answer = tape.answered().map(|task| answer_text(&task)).unwrap_or_default();
         let targets: Vec<String> = (!answer.is_empty()).then_some(answer).into_iter().collect();
         let is_recorded = is_whole(&tape);
+        let tools = if is_recorded { Some(self.called(&tape).await) } else { None };
         let expectation = Expectation {
-            tools: is_recorded.then(|| ToolRule::Exact(tools(&tape))),
+            tools: tools.map(ToolRule::Exact),
             label: tape.label,
             task: is_recorded.then(|| task.to_owned()),
             ..Expectation::default()
@@ -99,25 +100,63 @@ impl RecordedTasks<'_> {
             let (turns, messages) = (tape.turns.len(), messages(&tape).count());
             return Err(TestError::Gaps { task: task.to_owned(), turns, messages });
         }
-        let mut rehearsal = self.0.hosting.own_tasks().rehearsal(&tape.agent, Some(first.version.as_str()))?;
-        let agent = rehearsal.agent().clone();
-        let mut turns = Vec::new();
-        for (place, (turn, message)) in tape.turns.iter().zip(messages(&tape)).enumerate() {
-            let player = Player::new(Tape::new(turn.clone(), &agent.id.to_string())?);
-            let trial = Arc::new(Trial::taped(player));
-            rehearsal.turn(message.clone(), Script::Recorded(&tape, place), trial.clone()).await;
-            let played = trial.playback().expect("a taped trial has what it played");
-            let task = rehearsal.task().expect("a turn from a tape leaves a task");
-            let is = turn_output(&rehearsal.binding(), task);
+        let rehearsal = self.0.hosting.own_tasks().rehearsal(&tape.agent, Some(first.version.as_str()))?;
+        let (agent, mut turns) = (rehearsal.agent().clone(), Vec::new());
+        for (place, played) in play(&tape, rehearsal).await?.into_iter().enumerate() {
+            let turn = &tape.turns[place];
             let was = match place + 1 == tape.turns.len() {
                 true => turn_output(&turn.binding, &tape.task),
                 // How it ended between two messages is not known of the task any more.
-                false => TurnOutput { binding: turn.binding.clone(), ..is.clone() },
+                false => TurnOutput { binding: turn.binding.clone(), ..played.output.clone() },
             };
-            turns.push((turn.message.clone(), compare(&was, &is, &played)));
+            turns.push((turn.message.clone(), compare(&was, &played.output, &played.playback)));
         }
         Ok(TaskReplay { agent, turns })
     }
+
+    /// The tools that the agent called in all turns of a task, in their order. Which calls were those of checks no tape says: an agent
+    /// with checks is told its tape once more, and where that goes another way, the calls of no tool count that checks.
+    async fn called(&self, tape: &TaskTape) -> Vec<String> {
+        let mut all = tools(tape);
+        let version = tape.turns.first().map(|turn| turn.version.as_str());
+        let Ok(rehearsal) = self.0.hosting.own_tasks().rehearsal(&tape.agent, version) else { return all };
+        let checks = self.0.host.checks(rehearsal.agent());
+        if !all.iter().any(|tool| checks.contains(tool)) {
+            return all;
+        }
+        match play(tape, rehearsal).await {
+            Ok(turns) if turns.iter().all(|turn| turn.playback.missing().is_none()) => {
+                turns.into_iter().flat_map(|turn| turn.tools).collect()
+            }
+            _ => {
+                all.retain(|tool| !checks.contains(tool));
+                all
+            }
+        }
+    }
+}
+
+/// A turn that was told its tape again.
+struct PlayedTurn {
+    output: TurnOutput,
+    playback: Playback,
+    /// What the agent called.
+    tools: Vec<String>,
+}
+
+/// Runs all turns of a task again, from its tape.
+async fn play(tape: &TaskTape, mut rehearsal: Rehearsal) -> Result<Vec<PlayedTurn>, TapeError> {
+    let agent = rehearsal.agent().id.to_string();
+    let mut turns = Vec::new();
+    for (place, (turn, message)) in tape.turns.iter().zip(messages(tape)).enumerate() {
+        let trial = Arc::new(Trial::taped(Player::new(Tape::new(turn.clone(), &agent)?)));
+        rehearsal.turn(message.clone(), Script::Recorded(tape, place), trial.clone()).await;
+        let playback = trial.playback().expect("a taped trial has what it played");
+        let task = rehearsal.task().expect("a turn from a tape leaves a task");
+        let output = turn_output(&rehearsal.binding(), task);
+        turns.push(PlayedTurn { output, playback, tools: trial.notes().tools });
+    }
+    Ok(turns)
 }
 
 /// What was said to the agent of a task, the first message first.

@@ -1,4 +1,4 @@
-//! What agents that are models, components and programs answer, is judged all the same: malformed answers reach nobody who asks, whole
+//! What agents that are models, components, programs and servers elsewhere answer, is judged all the same: malformed answers reach nobody who asks, whole
 //! or streamed, here or through another node; and what fails in silence is found, also where no gate judges it.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,9 @@ const EACH: [u64; 2] = [6, 600];
 /// No asker may see it; it stands in most malformed answers.
 const WORD: &str = "quicksand";
 const GOOD: &str = r#"{"total":7,"note":"quicksand"}"#;
-const RUNTIMES: [&str; 3] = ["model", "guest", "program"];
+const RUNTIMES: [&str; 4] = ["model", "guest", "program", "remote"];
+/// Of these, those that answer with A2A.
+const A2A: [&str; 2] = ["program", "remote"];
 /// Runs of a case, after which a few turns in a row without a call are more than chance.
 const RUNS: &str = "20";
 /// More honest turns than it takes to see that nothing is found of them.
@@ -89,7 +91,7 @@ fn bad_parts(draws: &mut Draws) -> Value {
 
 /// The message that has an agent of a runtime say something malformed.
 fn bad_message(runtime: &str, draws: &mut Draws) -> String {
-    if runtime != "program" {
+    if !A2A.contains(&runtime) {
         return format!("say {}", hex(bad_text(draws).as_bytes()));
     }
     let form = draws.of(&["artifact", "annotated", "streamed", "ending", "reply", "progress"]);
@@ -172,6 +174,7 @@ fn agent(runtime: &str, port: &str, module: &Path, is_strict: bool) -> String {
     file["runtime"] = match runtime {
         "model" => json!({ "model": { "prompt": "Add up.", "endpoints": [{ "url": url("v1"), "model": "stub" }] } }),
         "guest" => json!({ "wasm": { "module": module } }),
+        "remote" => json!({ "remote": { "url": url("") } }),
         _ => json!({ "process": {
             "command": ["python3", "-B", "courses_served.py", "program"],
             "startup_timeout_ms": 60_000,
@@ -183,8 +186,8 @@ fn agent(runtime: &str, port: &str, module: &Path, is_strict: bool) -> String {
     if is_strict {
         let total = json!({ "type": "object", "properties": { "total": { "type": "number" } }, "required": ["total"] });
         file["contract"]["verify"] = json!({ "schema": { "output": total }, "media": ["application/json"] });
-    } else if runtime != "program" {
-        file["contract"]["capabilities"] = json!(["shop/order", "list/look"]);
+    } else if !A2A.contains(&runtime) {
+        file["contract"]["capabilities"] = json!(["shop/*", "list/look"]);
         file["tools"] = json!({ "shop": { "url": url("shop") }, "list": { "url": url("list"), "effect": "none" } });
     }
     file.to_string()
@@ -196,7 +199,7 @@ fn malformed_answers_reach_nobody_and_silent_failures_are_found_whatever_an_agen
     // Both parts with the same agents: a component of Python's is compiled for a long time.
     let scene = Scene::start(&module);
     malformed_answers_reach_nobody(&scene);
-    words_beside_answers_reach_nobody(&scene);
+    A2A.iter().for_each(|runtime| words_beside_answers_reach_nobody(&scene, &strict(runtime)));
     silent_failures_are_found(&scene);
 }
 
@@ -204,7 +207,7 @@ fn malformed_answers_reach_nobody(scene: &Scene) {
     let mut sent = 0;
     for (runtime, seed) in RUNTIMES.into_iter().zip(1..) {
         let good = match runtime {
-            "program" => json!({ "form": "artifact", "parts": [{ "text": GOOD }] }).to_string(),
+            _ if A2A.contains(&runtime) => json!({ "form": "artifact", "parts": [{ "text": GOOD }] }).to_string(),
             _ => GOOD.to_owned(),
         };
         let (state, task) = scene.send(&strict(runtime), &format!("say {}", hex(good.as_bytes())));
@@ -224,8 +227,8 @@ fn malformed_answers_reach_nobody(scene: &Scene) {
 
 /// What a program says of a failure, of an error and of a task that is cancelled is no answer, so that no gate judges it; likewise
 /// what it calls its events.
-fn words_beside_answers_reach_nobody(scene: &Scene) {
-    let (agent, parts) = (strict("program"), json!([{ "text": WORD }]));
+fn words_beside_answers_reach_nobody(scene: &Scene, agent: &str) {
+    let parts = json!([{ "text": WORD }]);
     let message = |form: &str| format!("say {}", hex(json!({ "form": form, "parts": parts }).to_string().as_bytes()));
     for node in [&scene.serving, &scene.asking] {
         let gateway = node.gateway();
@@ -238,9 +241,9 @@ fn words_beside_answers_reach_nobody(scene: &Scene) {
                 assert!(told.contains("log says why") && !told.contains(WORD), "{form}, {method}: {told}");
             }
         }
-        let asks = http::ask(&gateway, &agent, "SendMessage", &says(&message("question")))["task"].take();
+        let asks = http::ask(&gateway, agent, "SendMessage", &says(&message("question")))["task"].take();
         assert_eq!(asks["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asks}");
-        let cancelled = http::ask(&gateway, &agent, "CancelTask", &json!({ "id": asks["id"] }));
+        let cancelled = http::ask(&gateway, agent, "CancelTask", &json!({ "id": asks["id"] }));
         assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED", "{cancelled}");
         assert!(!cancelled.to_string().contains(WORD), "{cancelled}");
     }
@@ -248,7 +251,7 @@ fn words_beside_answers_reach_nobody(scene: &Scene) {
 
 fn silent_failures_are_found(scene: &Scene) {
     let planted = [
-        ("silent", "said-nothing", &["model", "guest", "program"][..]),
+        ("silent", "said-nothing", &RUNTIMES[..]),
         ("cut a", "answer-cut", &["model"]),
         ("refused a", "no-effect-succeeded", &["model", "guest"]),
         ("broken a", "result-breaks-its-schema", &["model", "guest"]),
@@ -276,7 +279,7 @@ fn silent_failures_are_found(scene: &Scene) {
             completes(&format!("same {number}"));
         }
         is_found("same-answer");
-        if runtime == "program" {
+        if A2A.contains(&runtime) {
             let file = cases(&scene.host);
             let refused = scene.host.run(&["test", runtime, "--cases", &file, "--live"]);
             assert_eq!(refused.code, 5, "what a program calls is not known: {refused:?}");

@@ -80,6 +80,42 @@ fn what_breaks_the_limits_of_a_control_loop_is_not_shown_and_ps_and_doctor_count
     }
 }
 
+/// What its jobs say is shown nowhere while it is tried, and is held to its limits all the same.
+#[test]
+fn a_new_version_of_a_control_loop_that_breaks_its_limits_goes_back_by_itself() {
+    let machine = Machine::new();
+    for (module, word) in [("one.wat", "1"), ("nine.wat", "9")] {
+        let code = r#"(module (import "althing" "output" (func $output (param i32 f64)))
+          (func (export "turn") (call $output (i32.const 0) (f64.const WORD))))"#;
+        machine.write(module, &code.replace("WORD", word));
+    }
+    let file = |version: &str, module: &str| {
+        json!({
+            "name": "loop",
+            "description": "Says a number",
+            "version": version,
+            "runtime": { "wasm": { "module": module } },
+            "contract": {
+                // Far more than a job takes: what is tested is not how well a busy machine keeps time.
+                "class": { "latency": "hrt", "period_us": 50_000, "deadline_us": 50_000, "budget_us": 5_000 },
+                "placement": { "min_grade": "C" },
+                "signals": { "inputs": [], "outputs": ["word"], "limits": { "word": { "max": 5 } } },
+            },
+        })
+        .to_string()
+    };
+    let _node = machine.up_alone(&[]);
+    machine.add("loop", &file("1.0.0", "one.wat"));
+    let new = machine.write("new.yaml", &file("1.1.0", "nine.wat"));
+    let begun = machine.run(&["rollout".as_ref(), "loop".as_ref(), "--yes".as_ref(), "--to".as_ref(), new.as_os_str()]);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let show = || machine.json(&["rollout", "show", "loop"]);
+    until(SOON, "one look at its jobs is enough", || show()["state"] == "wentBack");
+    let told = show();
+    let reason = told["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("it gave what a gate refused or its limits forbid"), "{told}");
+}
+
 #[test]
 fn a_limit_of_what_is_no_output_is_refused_with_its_place() {
     let machine = Machine::new();

@@ -269,6 +269,47 @@ fn shadowed(machine: &Machine, file: &str) -> Outcome {
 }
 
 #[test]
+fn a_loop_that_is_not_hard_real_time_is_not_rolled_out_and_says_why() {
+    let machine = Machine::new();
+    machine.write("arm.wat", include_str!("../../../../examples/robot-arm/arm.wat"));
+    let _node = machine.up_alone(&[]);
+    let file = |version: &str| {
+        json!({
+            "name": "shop",
+            "description": "Moves an arm",
+            "version": version,
+            "runtime": { "wasm": { "module": "arm.wat" } },
+            "contract": {
+                "class": { "latency": "srt" },
+                "signals": { "inputs": ["arm.target", "arm.angle", "arm.speed"], "outputs": ["arm.torque"] },
+            },
+        })
+        .to_string()
+    };
+    machine.add("shop", &file("1.0.0"));
+    let refused = begin_with(&machine, &file("1.1.0"), &[]);
+    assert!(refused.code == 2 && refused.stderr.contains("which has one writer"), "{refused:?}");
+}
+
+#[test]
+fn a_tenth_version_waits_for_those_that_still_have_conversations() {
+    let machine = Machine::new();
+    let _node = machine.up_alone(&[]);
+    machine.add("shop", &echo("1.0.0", "task", None));
+    let begin = |number: u32| {
+        let file = echo(&format!("1.{number}.0"), "task", None).replace("mugs", &format!("{number} mugs"));
+        begin_with(&machine, &file, &[])
+    };
+    for number in 1..10 {
+        let begun = begin(number);
+        assert_eq!(begun.code, 0, "{begun:?}");
+        assert_eq!(machine.run(&["rollout", "promote", "shop"]).code, 0);
+    }
+    let refused = begin(10);
+    assert!(refused.code != 0 && refused.stderr.contains("as many earlier versions"), "{refused:?}");
+}
+
+#[test]
 fn labelled_cases_count_with_the_calls() {
     let machine = Machine::new();
     let _node = machine.up_alone(&[]);

@@ -85,6 +85,13 @@ fn a_case_of_a_task_passes_from_its_tape_and_what_changed_is_found() {
     assert!(code == 9 && told.contains("names no task whose tape"), "{code}: {told}");
     let (code, told) = tested(&teller, &json!({ "input": 7 }), &[]);
     assert!(code == 2 && told.contains("line 1, input"), "{code}: {told}");
+    // What one model said is no answer of another one.
+    let mut file: Value = serde_json::from_str(&station.file(Some("keyed"))).expect("JSON");
+    file["runtime"]["model"]["endpoints"][0]["model"] = "other".into();
+    assert_eq!(machine.run(&["agent", "remove", "teller"]).code, 0);
+    machine.add("teller", &file.to_string());
+    let (code, told) = tested(&teller, &case, &[]);
+    assert!(code != 0 && told.contains("it has what stub answered"), "{code}: {told}");
     assert_eq!(station.counts("tape"), [1; STEPS], "nothing of that made a call");
 }
 
@@ -175,6 +182,35 @@ fn a_judge_is_measured_by_cases_that_say_what_is_right() {
     assert_eq!((&run["verdict"], &report["judges"]), (&json!("undecided"), &Value::Null), "{report}");
     assert_eq!(run["denied"][0], "agents/judge", "{report}");
     assert!(run["reasons"].to_string().contains("the gate agents/judge could not judge the answer: a call was denied"));
+}
+
+#[test]
+fn what_a_check_calls_is_no_tool_of_the_agent_in_cases_and_tests() {
+    let (machine, node, _) = judged(r#"{"passed": true}"#);
+    let case = json!({ "input": "a mug", "target": "a mug", "metadata": { "althing": { "tools": { "exact": [] } } } });
+    let file = machine.write("none.jsonl", &format!("{case}\n"));
+    let live = ["test", "clerk", "--cases", file.to_str().expect("a plain path"), "--live", "--test-server", "agents"];
+    let report = machine.json(&live);
+    assert_eq!((&report["verdict"], &report["cases"][0]["runs"][0]["tools"]), (&json!("pass"), &json!([])), "{report}");
+    drop(node);
+
+    let (station, teller) = (Station::new(), Teller::of("judged"));
+    let mut file: Value = serde_json::from_str(&station.file(Some("keyed"))).expect("JSON");
+    file["contract"]["capabilities"] = json!(["count/add", "agents/judge"]);
+    file["contract"]["verify"] = json!({ "checks": [{ "by": "agents/judge" }] });
+    file["contract"]["record"] = "tape".into();
+    let node = teller.begin_with(&file.to_string());
+    teller.machine.write("shop.py", include_str!("../../python/shop.py"));
+    let judge = cast::program("judge", &["python3", "shop.py", r#"{"passed": true}"#], "trusted");
+    teller.machine.add("judge", &judge);
+    let task = teller.is_told(&node);
+    let End::Completed(done) = teller.end(&node, &task) else { panic!("it is in doubt") };
+    assert_eq!(words(&done), BOTH);
+    let added = teller.machine.run(&["case", "add", &task]);
+    let case: Value = serde_json::from_str(added.stdout.trim_end()).unwrap_or_else(|_| panic!("{added:?}"));
+    assert_eq!(case["metadata"]["althing"]["tools"]["exact"], json!(["count/add", "count/add"]), "{case}");
+    let (code, told) = tested(&teller, &case, &[]);
+    assert_eq!(code, 0, "{told}");
 }
 
 #[test]

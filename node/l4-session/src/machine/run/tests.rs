@@ -32,6 +32,7 @@ fn facts(calls: usize) -> TurnFacts {
         outcome: "done",
         breaks_schema: false,
         callee: None,
+        is_check: false,
     };
     TurnFacts {
         binding: Some("0d".repeat(32).into()),

@@ -20,6 +20,15 @@ pub enum OrderError {
         /// In words.
         reason: String,
     },
+    /// As many earlier versions as may be kept still have conversations.
+    #[error(
+        "as many earlier versions as may be kept at once still answer for the conversations that began with them: begin it in \
+         {minutes} minutes, when the first of these is over, or end them all: remove the agent, and add the new version in its place"
+    )]
+    Draining {
+        /// Until the first of them is over.
+        minutes: u64,
+    },
     /// The plan cannot be followed.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -54,7 +54,7 @@ pub enum Breach {
     /// It ended unexpectedly.
     #[n(0)]
     Crash,
-    /// Its output was refused, after all repairs.
+    /// Its output was refused, after all repairs; or that of a job, by the limits of its signals.
     #[n(1)]
     Refusal,
     /// It missed a deadline that it was admitted with.
@@ -71,7 +71,7 @@ impl Breach {
     pub fn words(self) -> &'static str {
         match self {
             Breach::Crash => "crashed",
-            Breach::Refusal => "gave what a gate refused",
+            Breach::Refusal => "gave what a gate refused or its limits forbid",
             Breach::Deadline => "missed a deadline",
             Breach::Budget => "passed its budget",
         }

@@ -369,7 +369,7 @@ impl Rollout {
         if ticket.side == Side::New && marks.contains(&Some(true)) {
             self.counts.witnesses.get_or_insert_default().add(ticket.bins);
         }
-        Some(self.trial.add(&self.plan, self.stage, ticket.side, marks))
+        Some(self.trial.add(&self.plan, self.stage, &ticket, marks))
     }
 
     /// Whether a call is counted: not where others of its origin or conversation are as much of this stage as one may be.

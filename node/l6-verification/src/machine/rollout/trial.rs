@@ -1,6 +1,6 @@
 //! The evidence of one rollout: each signal from its beginning on and from each stage on.
 
-use super::outcome::{Side, Signal};
+use super::outcome::{Side, Signal, Ticket};
 use super::plan::Plan;
 use crate::machine::evidence::{Block, EProcess, Null, Tally};
 
@@ -61,11 +61,11 @@ impl SignalTrials {
     }
 
     /// Counts a call. `marks` says for each signal whether it was bad. Returns whether there is new evidence.
-    pub(super) fn add(&mut self, plan: &Plan, stage: u8, side: Side, marks: [Option<bool>; 4]) -> bool {
+    pub(super) fn add(&mut self, plan: &Plan, stage: u8, ticket: &Ticket, marks: [Option<bool>; 4]) -> bool {
         for (signal, mark) in self.signals.iter_mut().zip(marks) {
             let Some(is_bad) = mark else { continue };
             for block in [&mut signal.open, &mut signal.seen] {
-                match side {
+                match ticket.side {
                     Side::Stable => block.stable.add(is_bad),
                     Side::New => block.new.add(is_bad),
                 }
@@ -73,7 +73,9 @@ impl SignalTrials {
         }
         // By counts alone: what is weighed together must not depend on how it went.
         let open = self.of(Signal::Failure).open;
-        let is_whole = open.new.calls > 0 && open.stable.calls >= plan.stable_per_new(stage);
+        // Both versions are given each case, whatever the share: it does not wait for as many calls of stable as belong to a call.
+        let stable_min = if ticket.is_case { 1 } else { plan.stable_per_new(stage) };
+        let is_whole = open.new.calls > 0 && open.stable.calls >= stable_min;
         if is_whole {
             self.signals.iter_mut().for_each(SignalTrial::weigh);
         }

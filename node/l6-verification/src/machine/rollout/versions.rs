@@ -139,7 +139,11 @@ impl Versions {
         }
         // Conversations of this very millisecond began before, also those that a node saw before it ended, and forgot.
         self.see(now_ms.max(self.latest_ms).saturating_add(1));
-        self.retire();
+        let drains = self.kept_splits();
+        if drains.len() > DRAINS_MAX {
+            return Err(OrderError::Draining { minutes: self.minutes_left(&drains) });
+        }
+        (self.drains, self.rollout) = (drains, None);
         self.revision = self.revision.saturating_add(1);
         self.rollout = Some(Rollout::new(self.revision, self.stable, plan, self.latest_ms));
         Ok(())
@@ -324,24 +328,25 @@ impl Versions {
         self.revision = self.revision.saturating_add(1);
     }
 
-    /// The last rollout is over: what it promoted stays known as long as conversations of the older version may go on.
-    fn retire(&mut self) {
-        let now_ms = self.latest_ms;
-        if let Some(rollout) = self.rollout.take() {
-            self.drains.push(rollout.split().clone());
-        }
+    /// What stays known where the last rollout is over: what was promoted, as long as conversations of the older version may go on.
+    fn kept_splits(&self) -> Vec<Split> {
         let mut kept: Vec<Split> = Vec::new();
-        for split in std::mem::take(&mut self.drains).into_iter().rev() {
+        for split in self.splits().rev() {
             // What is over stays known where its conversations went on with a version that now has others of its own too.
-            let is_needed = |until_ms: u64| now_ms < until_ms || kept.last().is_some_and(|next| next.covers(until_ms));
+            let is_needed =
+                |until_ms: u64| self.latest_ms < until_ms || kept.last().is_some_and(|next| next.covers(until_ms));
             if split.drains_until_ms().is_some_and(is_needed) {
-                kept.push(split);
+                kept.push(split.clone());
             }
         }
         kept.reverse();
-        self.drains = kept;
-        let surplus = self.drains.len().saturating_sub(DRAINS_MAX);
-        self.drains.drain(..surplus);
+        kept
+    }
+
+    /// In how many minutes the first of these has no conversations of its older version any more.
+    fn minutes_left(&self, drains: &[Split]) -> u64 {
+        let ends = drains.iter().filter_map(Split::drains_until_ms).filter(|until_ms| self.latest_ms < *until_ms);
+        ends.min().map_or(1, |until_ms| (until_ms - self.latest_ms).div_ceil(60_000))
     }
 
     pub(super) fn remember(&mut self, version: Digest, reversal: Reversal) {

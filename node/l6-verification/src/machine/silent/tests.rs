@@ -186,6 +186,20 @@ fn far_fewer_tools_than_in_the_cases_are_found() {
 }
 
 #[test]
+fn who_answers_most_and_refuses_the_rest_in_the_same_words_does_not_fail() {
+    let question = |number: u32| digest(&number.to_be_bytes());
+    let refusal = digest(b"I am sorry, but I take orders alone.");
+    let found = |refuses: fn(u32) -> bool| {
+        let mut last = LastAnswers::default();
+        let answer = |number: u32| if refuses(number) { refusal } else { question(number) };
+        (0..1_000).filter_map(|number| last.add(question(number), answer(number), 100)).count()
+    };
+    assert_eq!(found(|number| number % 3 == 0), 0);
+    // Of one that has nothing else to say it is found, and whoever asks it cannot make that more.
+    assert_eq!(found(|_| true), QUESTIONS_MAX / SAME_QUESTIONS);
+}
+
+#[test]
 fn one_answer_to_different_questions_is_found() {
     let [one, other] = [digest(b"one"), digest(b"other")];
     let mut last = LastAnswers::default();
@@ -195,6 +209,10 @@ fn one_answer_to_different_questions_is_found() {
     assert_eq!(last.add(question(2), one, 100), None);
     assert_eq!(last.add(question(2), other, 100), None);
     assert_eq!(last.add(question(3), one, 100), Some(Finding::SameAnswer));
+    // Whoever repeats a question finds nothing more, and new ones find as much as they are.
+    assert_eq!([1, 2, 3, 4, 5].map(|number| last.add(question(number), one, 100)), [None; 5]);
+    let found = (6..1_000).filter_map(|number| last.add(question(number), one, 100)).count();
+    assert_eq!(found, QUESTIONS_MAX / SAME_QUESTIONS - 1);
     for number in 0..10 {
         assert_eq!(last.add(question(number), digest(b"yes"), 3), None, "short answers repeat");
     }

@@ -63,7 +63,7 @@ pub struct NotOnTape {
 }
 
 /// What a tape has of a name that was asked, where it has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OnTape {
     /// There is no such step on it.
     Nothing,
@@ -75,17 +75,22 @@ pub enum OnTape {
     NoAnswer,
     /// Perhaps: what was before a checkpoint is deleted.
     AfterCheckpoint,
+    /// The same request, answered by somebody who is not asked now, such as another model.
+    OtherAnswerer(String),
 }
 
 impl fmt::Display for NotOnTape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not on the tape: {}", excerpt(&self.name))?;
-        match self.has {
+        match &self.has {
             OnTape::Nothing => f.write_str(", which it never asked"),
             OnTape::OtherArguments(times) => write!(f, " with these arguments; it has {times} with others"),
             OnTape::FewerTimes(times) => write!(f, " once more; it has that {times} times"),
             OnTape::NoAnswer => f.write_str("; its turn ended before that was answered"),
             OnTape::AfterCheckpoint => f.write_str("; it begins at a checkpoint, and what was before that is deleted"),
+            OnTape::OtherAnswerer(whose) => {
+                write!(f, "; it has what {} answered, which is not asked now", excerpt(whose))
+            }
         }
     }
 }
@@ -158,6 +163,13 @@ impl Playback {
         let missing = NotOnTape { name: request.name.to_owned(), has };
         self.missing.get_or_insert_with(|| missing.clone());
         Err(missing)
+    }
+
+    /// Notes that the answer that was told to a request of that name is of somebody who is not asked now.
+    pub fn refuse(&mut self, name: &str, whose: &str) -> NotOnTape {
+        let missing = NotOnTape { name: name.to_owned(), has: OnTape::OtherAnswerer(whose.to_owned()) };
+        self.missing.get_or_insert_with(|| missing.clone());
+        missing
     }
 
     /// What it has of a name that was never asked so.

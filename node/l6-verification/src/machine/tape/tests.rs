@@ -72,6 +72,15 @@ fn what_is_not_on_the_tape_fails_by_name() {
 }
 
 #[test]
+fn what_another_model_answered_is_not_on_the_tape() {
+    let mut playback = played(&[("models", json!(1), Some(heard(1)))]);
+    assert_eq!(ask(&mut playback, "models", &json!(1)), Ok(heard(1)));
+    let refused = playback.refuse("models", "small-1.2").to_string();
+    assert_eq!(refused, "not on the tape: models; it has what small-1.2 answered, which is not asked now");
+    assert_eq!(playback.missing().map(ToString::to_string), Some(refused));
+}
+
+#[test]
 fn a_tape_that_begins_at_a_checkpoint_says_so() {
     let checkpoint = Some(Checkpoint { state: vec![1], progress: Vec::new(), label: None });
     let turn = RecordedTurn { checkpoint, ..turn(&[("a/x", json!(1), Some(heard(1)))]) };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::super::versions::DRAINS_MAX;
 use super::*;
 
 fn call(task: &str, now_ms: u64) -> Call<'_> {
@@ -201,6 +202,28 @@ fn conversations_that_outlive_their_version_stay_with_the_next_one() {
     }
 }
 
+#[test]
+fn no_conversation_loses_its_version_to_many_promotions() {
+    let mut versions = Versions::new(STABLE);
+    let of = |began_ms, now_ms| Call { conversation: Some(Conversation { id: "a", began_ms }), ..call("1", now_ms) };
+    let began_ms = Some(versions.route(&of(None, 1)).began_ms);
+    let plan = |to| Plan { to, drain_ms: 600_000, ..plan() };
+    let mut begun = 0;
+    let refused = (0..20_u8).find_map(|number| {
+        let now_ms = 10 + u64::from(number) * 10;
+        let order = versions.begin(plan([10 + number; 32]), now_ms);
+        if order.is_ok() {
+            begun += 1;
+            versions.promote(now_ms + 5).expect("it is under way");
+        }
+        order.err()
+    });
+    assert!(matches!(refused, Some(OrderError::Draining { minutes: 10 })), "{refused:?}");
+    assert_eq!((begun, versions.route(&of(began_ms, 300)).version), (DRAINS_MAX + 1, STABLE));
+    versions.begin(plan([99; 32]), 700_000).expect("the older versions are over");
+    assert_eq!(versions.drains.len(), 0);
+}
+
 /// What may happen to an agent.
 #[derive(Debug, Clone)]
 enum Event {
@@ -245,6 +268,8 @@ struct Agent {
     row: Vec<u8>,
     now_ms: u64,
     latest_ms: u64,
+    /// The latest time before the last kill: the clock is not set back to before that.
+    floor_ms: u64,
     tickets: Vec<Ticket>,
     /// When a conversation began, and its version, as long as it had that one alone.
     conversations: BTreeMap<u8, (u64, Option<Digest>)>,
@@ -254,7 +279,8 @@ impl Agent {
     fn new() -> Agent {
         let versions = Versions::new(STABLE);
         let row = encode_row(&versions);
-        Agent { versions, row, now_ms: 1_000, latest_ms: 1_000, tickets: Vec::new(), conversations: BTreeMap::new() }
+        let (now_ms, latest_ms, floor_ms) = (1_000, 1_000, 0);
+        Agent { versions, row, now_ms, latest_ms, floor_ms, tickets: Vec::new(), conversations: BTreeMap::new() }
     }
 
     fn write(&mut self) {
@@ -294,7 +320,7 @@ impl Agent {
         match *event {
             Event::Call { conversation, later_ms } => {
                 // A clock may be set back.
-                self.now_ms = self.now_ms.saturating_add_signed(later_ms);
+                self.now_ms = self.now_ms.saturating_add_signed(later_ms).max(self.floor_ms);
                 self.latest_ms = self.latest_ms.max(self.now_ms);
                 self.call(conversation);
             }
@@ -324,8 +350,8 @@ impl Agent {
             Event::Kill => {
                 self.versions = decode_row(&self.row).expect("the row that was written");
                 self.tickets.clear();
-                // A clock that is set back while the node is down is not corrected for.
-                self.now_ms = self.latest_ms;
+                // A clock that is set back while the node is down, or later to a time before that, is not corrected for.
+                (self.now_ms, self.floor_ms) = (self.latest_ms, self.latest_ms);
             }
         }
         // A conversation whose version was taken back, if only for a time, has no version of its own any more.
