@@ -47,6 +47,8 @@ pub struct TurnFacts {
     pub proof: Option<AdmissionProof>,
     /// What failed in silence in it, by the names of the findings, each once.
     pub findings: Vec<&'static str>,
+    /// Those of them that only the turns before it together with it tell, each once.
+    pub findings_of_several: Vec<&'static str>,
     /// What gates said in it, and what failed in silence, for the audit log.
     pub verdicts: BTreeSet<AuditVerdict>,
     /// What agents said that judge its answers, in their order.
@@ -115,6 +117,15 @@ impl RunNotes {
             facts.findings.push(finding);
         }
         facts.add_verdict(finding, AuditWord::Finding);
+    }
+
+    /// Notes the same of what was found of it and of the turns before it together: of a copy, which has none, it cannot be found.
+    pub fn add_finding_of_several(&self, finding: &'static str) {
+        self.add_finding(finding);
+        let mut facts = self.lock();
+        if facts.findings.contains(&finding) && !facts.findings_of_several.contains(&finding) {
+            facts.findings_of_several.push(finding);
+        }
     }
 
     /// Notes what a gate said, by its name in the contract. Of more than a leaf of the audit log has, those that let pass make room.
@@ -273,6 +284,13 @@ mod tests {
         notes.add_finding("said-nothing");
         notes.add_finding("said-nothing");
         assert_eq!(notes.facts().findings, ["said-nothing"]);
+        notes.add_finding_of_several("same-answer");
+        notes.add_finding_of_several("same-answer");
+        let facts = notes.facts();
+        assert_eq!(
+            (facts.findings, facts.findings_of_several),
+            (vec!["said-nothing", "same-answer"], vec!["same-answer"])
+        );
         let many: Vec<String> = (0..PASSAGES_MAX).map(|number| format!("p{number}")).collect();
         notes.add_passages(many.iter().map(String::as_str));
         let facts = notes.facts();

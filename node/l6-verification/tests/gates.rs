@@ -6,6 +6,8 @@ mod continued;
 mod grounding;
 #[path = "gates/malformed.rs"]
 mod malformed;
+#[path = "gates/same_answer.rs"]
+mod same_answer;
 #[path = "gates/unjudged.rs"]
 mod unjudged;
 

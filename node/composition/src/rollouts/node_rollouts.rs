@@ -29,7 +29,7 @@ use super::open_decision::OpenDecision;
 use super::origin::Origin;
 use super::records::RolloutRecords;
 use super::rows::{self, ROLLOUTS};
-use super::shadows::{ShadowTurn, Shadows};
+use super::shadows::{ShadowTurn, Shadows, course_of};
 use crate::error::NodeError;
 use crate::publish::StoredAgent;
 
@@ -297,7 +297,8 @@ impl Rollouts {
     async fn note(&self, divided: &Arc<AgentRollout>, outcome: TurnOutcome) {
         let key = CallKey::of(&outcome.caller, &outcome.context, &outcome.message);
         let tickets = divided.take_tickets(key, &outcome.agent.version);
-        let ended = tickets.zip(counted(outcome.course, outcome.first));
+        let is_copied = tickets.is_some_and(|tickets| tickets.shadow.is_some());
+        let ended = tickets.zip(counted(course_of(&outcome, is_copied), outcome.first));
         let counted = ended.and_then(|(tickets, came)| match tickets.shadow {
             None => Some((tickets.call, came)),
             Some(_) => came.breach.map(|_| (tickets.call.uncompared(), came)),

@@ -138,6 +138,7 @@ impl Traffic {
             context: context.to_owned(),
             message: message.to_owned(),
             course,
+            alone: course,
             first: Some(Duration::from_millis(2)),
             effects: effects.iter().map(|tool| (*tool).to_owned()).collect(),
             copy: None,

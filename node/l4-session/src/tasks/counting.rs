@@ -105,20 +105,25 @@ fn success(
 
 /// How a turn went that left its task in that state.
 fn course_of(live: &LiveTask, state: &TaskState) -> TurnCourse {
-    let course = match (live.course.fault(), live.answer.outcome()) {
+    course::heard(end_of(live, state), &live.request.run)
+}
+
+/// How it ended, whatever was found of it.
+fn end_of(live: &LiveTask, state: &TaskState) -> TurnCourse {
+    match (live.course.fault(), live.answer.outcome()) {
         (Some(fault), _) => fault,
         (None, Some(Outcome::Reply(_))) => TurnCourse::Good,
         // It could not be written.
         (None, Some(Outcome::Refused(_))) => TurnCourse::Open,
         (None, None) => course::course_of(state),
-    };
-    course::heard(course, &live.request.run)
+    }
 }
 
 fn of(runner: &TaskRunner, live: &LiveTask, is_copied: bool) -> TurnOutcome {
     let record = live.record();
     let copy = if is_copied { copy(live, &record.task).map(Box::new) } else { None };
     let course = course_of(live, &record.task.status.state);
+    let alone = course::heard_alone(end_of(live, &record.task.status.state), &live.request.run);
     let has_crashed = course == TurnCourse::Failed && is_restarting(runner, &live.agent);
     let tools = runner.host().tools(&live.agent);
     let effect_of = |tool: &str| tools.as_ref().map_or(Effect::Final, |tools| tools.effect_of(tool));
@@ -128,6 +133,7 @@ fn of(runner: &TaskRunner, live: &LiveTask, is_copied: bool) -> TurnOutcome {
         context: record.task.context_id,
         message: live.request.message_id.clone(),
         course: if has_crashed { TurnCourse::Crashed } else { course },
+        alone: if has_crashed { TurnCourse::Crashed } else { alone },
         first: live.course.first(),
         effects: effects(&live.request.run.facts(), effect_of),
         copy,
@@ -209,6 +215,7 @@ mod tests {
             context: "c".to_owned(),
             message: "m".to_owned(),
             course: TurnCourse::Good,
+            alone: TurnCourse::Good,
             first: first.map(Duration::from_millis),
             effects: effects.iter().map(|tool| (*tool).to_owned()).collect(),
             copy: None,

@@ -128,6 +128,18 @@ pub(super) fn heard(course: TurnCourse, run: &RunNotes) -> TurnCourse {
     }
 }
 
+/// The same by what was found of that turn alone, without what is found of several turns: so a copy of it is judged, which has none
+/// before it.
+pub(super) fn heard_alone(course: TurnCourse, run: &RunNotes) -> TurnCourse {
+    let facts = run.facts();
+    match heard(course, run) {
+        TurnCourse::Silent if facts.findings.iter().all(|found| facts.findings_of_several.contains(found)) => {
+            TurnCourse::Good
+        }
+        course => course,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +180,17 @@ mod tests {
         run.add_finding("said-nothing");
         assert_eq!(heard(TurnCourse::Good, &run), TurnCourse::Silent);
         assert_eq!(heard(TurnCourse::Failed, &run), TurnCourse::Failed);
+    }
+
+    #[test]
+    fn what_is_found_of_several_turns_says_nothing_of_one_alone() {
+        let run = RunNotes::default();
+        run.add_finding_of_several("same-answer");
+        let both = |course| (heard(course, &run), heard_alone(course, &run));
+        assert_eq!(both(TurnCourse::Good), (TurnCourse::Silent, TurnCourse::Good));
+        assert_eq!(both(TurnCourse::Failed), (TurnCourse::Failed, TurnCourse::Failed));
+        run.add_finding("said-nothing");
+        assert_eq!(both(TurnCourse::Good), (TurnCourse::Silent, TurnCourse::Silent));
     }
 
     #[test]

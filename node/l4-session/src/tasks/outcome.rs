@@ -30,6 +30,8 @@ pub struct TurnOutcome {
     pub message: String,
     /// How it went.
     pub course: TurnCourse,
+    /// How it went by what was found of it alone, as a copy of it is judged: without what only turns before it tell.
+    pub alone: TurnCourse,
     /// How long its first output took.
     pub first: Option<Duration>,
     /// Its calls of tools that may have changed something, as `server/tool`, in the order in which they ended.

@@ -102,24 +102,25 @@ impl Findings {
         };
         let mut found = findings(&turn);
         if self.is_kept {
+            let of = (&self.agent, &self.counts);
             if text.len() >= SAME_BYTES_MIN {
                 let question = digest(message.as_bytes());
-                found.extend(self.known.add_answer(
-                    (&self.agent, &self.counts),
-                    question,
-                    digest(text.as_bytes()),
-                    text.len(),
-                ));
+                found.extend(self.known.add_answer(of, question, digest(text.as_bytes()), text.len()));
             }
             // Of a version that was tested all calls are noted: no other one can be.
             if let Some(norm) = self.counts.call_norm() {
                 let made = u64::try_from(calls.len()).unwrap_or(u64::MAX).saturating_add(facts.more_calls);
-                found.extend(self.known.add_calls((&self.agent, &self.counts), made, norm));
+                found.extend(self.known.add_calls(of, made, norm));
             }
         }
         for finding in found {
+            let is_of_several = finding.is_of_several_turns();
             let (agent, task, finding) = (self.agent.name(), self.task.as_str(), finding.name());
-            self.run.add_finding(finding);
+            if is_of_several {
+                self.run.add_finding_of_several(finding);
+            } else {
+                self.run.add_finding(finding);
+            }
             if self.is_kept {
                 tracing::warn!(agent, task, finding, "a turn may have failed in silence");
                 self.counts.add(finding, task);

@@ -19,21 +19,18 @@ pub(super) type SchemaRead = Arc<Result<AnswerSchema, String>>;
 /// By agent and place in the contract: the schema as it is written, and as it was read.
 type Schemas = BTreeMap<(AgentRef, &'static str), (Value, SchemaRead)>;
 
-/// A version that runs, and where what is found of it is counted.
-pub(super) type Version<'a> = (&'a AgentRef, &'a Arc<FindingCounts>);
+/// A version of an agent, and what is found of it since it was started: another start has another one.
+pub(super) type VersionRun<'a> = (&'a AgentRef, &'a Arc<FindingCounts>);
 
-/// What the turns of one version have in common, for as long as it runs: who is added again begins anew.
-struct Habits {
-    counts: Weak<FindingCounts>,
-    answers: LastAnswers,
-    few: FewCalls,
-}
+/// By version, what is kept of its turns since the start that has these counts: it begins anew with them.
+type Histories<T> = BTreeMap<AgentRef, (Weak<FindingCounts>, T)>;
 
 /// What is kept of all agents of a node.
 #[derive(Default)]
 pub(super) struct AnswerBook {
     schemas: Mutex<Schemas>,
-    habits: Mutex<BTreeMap<AgentRef, Habits>>,
+    answers: Mutex<Histories<LastAnswers>>,
+    few: Mutex<Histories<FewCalls>>,
     /// What the turns of a task called.
     called: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
@@ -53,8 +50,8 @@ impl AnswerBook {
     }
 
     /// Remembers an answer of that many bytes.
-    pub fn add_answer(&self, of: Version<'_>, question: Digest, answer: Digest, bytes: usize) -> Option<Finding> {
-        self.with_habits(of, |habits| habits.answers.add(question, answer, bytes))
+    pub fn add_answer(&self, of: VersionRun<'_>, question: Digest, answer: Digest, bytes: usize) -> Option<Finding> {
+        history(&mut lock(&self.answers), of).add(question, answer, bytes)
     }
 
     /// Remembers what a turn of a task called, of tools that its contract names; gives what its earlier turns called, if that is
@@ -70,23 +67,22 @@ impl AnswerBook {
     }
 
     /// Counts a turn with so many calls, of a version of which that is known.
-    pub fn add_calls(&self, of: Version<'_>, calls: u64, norm: CallNorm) -> Option<Finding> {
-        self.with_habits(of, |habits| habits.few.add(calls, norm))
+    pub fn add_calls(&self, of: VersionRun<'_>, calls: u64, norm: CallNorm) -> Option<Finding> {
+        history(&mut lock(&self.few), of).add(calls, norm)
     }
+}
 
-    fn with_habits<T>(&self, (agent, counts): Version<'_>, add: impl FnOnce(&mut Habits) -> T) -> T {
-        let mut all = lock(&self.habits);
-        if !all.contains_key(agent) {
-            make_room(&mut all);
-        }
-        let new =
-            || Habits { counts: Arc::downgrade(counts), answers: LastAnswers::default(), few: FewCalls::default() };
-        let habits = all.entry(agent.clone()).or_insert_with(new);
-        if !std::ptr::eq(habits.counts.as_ptr(), Arc::as_ptr(counts)) {
-            *habits = new();
-        }
-        add(habits)
+/// What is kept of a version since it was started. With one of which nothing is kept yet, all is forgotten of those that were
+/// removed, or started again.
+fn history<'a, T: Default>(histories: &'a mut Histories<T>, (agent, counts): VersionRun<'_>) -> &'a mut T {
+    let is_same = |of: &Weak<FindingCounts>| std::ptr::eq(of.as_ptr(), Arc::as_ptr(counts));
+    if !histories.get(agent).is_some_and(|(of, _)| is_same(of)) {
+        histories.retain(|known, (of, _)| known != agent && of.strong_count() > 0);
+        make_room(histories);
     }
+    let begin = || (Arc::downgrade(counts), T::default());
+    let (_, kept) = histories.entry(agent.clone()).or_insert_with(begin);
+    kept
 }
 
 /// Forgets one entry where there are as many as there may be.
@@ -102,18 +98,45 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use althing_protocol::{PublisherId, digest};
+
     use super::*;
 
+    fn agent(name: &str) -> AgentRef {
+        AgentRef::new(PublisherId::from_digest([1; 32]), name, "1.0.0").expect("a name")
+    }
+
     #[test]
-    fn an_agent_that_is_added_again_begins_anew() {
-        let (book, agent) =
-            (AnswerBook::default(), "urn:althing:zQmY8AwLhikXv1eG4pSSeFts6oZGeDvasQgedDH3gvhJ2Pz:clerk");
-        let agent = AgentRef { id: agent.parse().expect("an id"), version: "1.0.0".into() };
-        let asked =
-            |counts: &Arc<FindingCounts>, question: u8| book.add_answer((&agent, counts), [question; 32], [9; 32], 100);
-        let (first, again) = (Arc::default(), Arc::default());
-        assert_eq!([1, 2, 3].map(|question| asked(&first, question)), [None, None, Some(Finding::SameAnswer)]);
-        assert_eq!([3, 2, 2].map(|question| asked(&again, question)), [None; 3]);
+    fn what_is_kept_of_a_version_ends_with_its_run() {
+        let (book, shop, norm) = (AnswerBook::default(), agent("shop"), CallNorm { few_below: 1, row: 3 });
+        let refusal = digest(b"I cannot help you with that");
+        let one = Arc::<FindingCounts>::default();
+        for question in [b"1", b"2"] {
+            assert_eq!(book.add_answer((&shop, &one), digest(question), refusal, 85), None);
+            assert_eq!(book.add_calls((&shop, &one), 0, norm), None);
+        }
+        // It is removed, and added again in the same version.
+        drop(one);
+        let again = Arc::<FindingCounts>::default();
+        for question in [b"3", b"4"] {
+            assert_eq!(book.add_answer((&shop, &again), digest(question), refusal, 85), None, "it begins anew");
+            assert_eq!(book.add_calls((&shop, &again), 0, norm), None, "it begins anew");
+        }
+        assert_eq!(book.add_answer((&shop, &again), digest(b"5"), refusal, 85), Some(Finding::SameAnswer));
+        assert_eq!(book.add_calls((&shop, &again), 0, norm), Some(Finding::FewTools));
+        drop(again);
+        let other = Arc::<FindingCounts>::default();
+        book.add_answer((&agent("desk"), &other), digest(b"1"), refusal, 85);
+        assert_eq!(lock(&book.answers).keys().cloned().collect::<Vec<_>>(), [agent("desk")]);
+    }
+
+    #[test]
+    fn of_as_many_versions_as_there_may_be_histories_are_kept() {
+        let (book, counts) = (AnswerBook::default(), Arc::<FindingCounts>::default());
+        for number in 0..=KEPT_MAX {
+            book.add_answer((&agent(&format!("a{number}")), &counts), digest(b"1"), digest(b"2"), 85);
+        }
+        assert_eq!(lock(&book.answers).len(), KEPT_MAX);
     }
 
     #[test]

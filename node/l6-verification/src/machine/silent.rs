@@ -5,7 +5,7 @@
 //! **Invariants**: nothing is found of a turn that failed, asked, or was meant to say nothing; a finding is about what was done,
 //! noted or said, and words of an answer count only where its agent speaks of itself.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use althing_execution::CallNorm;
 use althing_protocol::Digest;
@@ -14,12 +14,10 @@ use althing_protocol::Digest;
 pub const SAME_BYTES_MIN: usize = 64;
 /// Different questions with one answer that are a finding.
 const SAME_QUESTIONS: usize = 3;
-/// Questions with one answer that are remembered: it is found no more often than they allow.
-const QUESTIONS_MAX: usize = 5 * SAME_QUESTIONS;
-/// The last answers, most of which are the same where that is found.
-const RECENT_MAX: usize = 8;
 /// Answers of one version that are remembered.
 const ANSWERS_MAX: usize = 64;
+/// Answers after such a finding of which none is made again.
+const REST_ANSWERS: u32 = 1_000;
 /// Calls of a turn of the cases on average, thousandths: below that few are no finding.
 const CASES_MILLI_MIN: u64 = 2_000;
 /// Far fewer: less than a quarter.
@@ -63,6 +61,12 @@ impl Finding {
             Finding::SameAnswer => "same-answer",
             Finding::FewTools => "few-tools",
         }
+    }
+
+    /// Whether it is found by several turns, and not by one alone: nobody can find it of a turn that has none before it.
+    #[must_use]
+    pub fn is_of_several_turns(self) -> bool {
+        matches!(self, Finding::SameAnswer | Finding::FewTools)
     }
 }
 
@@ -234,16 +238,23 @@ fn words(text: &str) -> Vec<String> {
 pub struct LastAnswers {
     questions: BTreeMap<Digest, BTreeSet<Digest>>,
     order: Vec<Digest>,
-    /// The last answers, however often each was given.
-    recent: VecDeque<Digest>,
+    /// Answers that are left of which nothing is found, since it was found before.
+    rest: u32,
 }
 
 impl LastAnswers {
-    /// Remembers an answer of that many bytes to a question; finds that it answered different questions before, and most of the last
-    /// ones: once for so many questions that are new. One that is asked again is the same. A refusal that an agent always words so
-    /// is none of its failures, unless hardly anything else is answered.
+    /// Remembers an answer of at least [`SAME_BYTES_MIN`] bytes to a question; shorter ones say nothing. Finds with the third question
+    /// of one answer that it answered different ones. A question that is asked again is the same, and finds nothing.
+    ///
+    /// Who declines politely answers so too, and any caller can have an agent do that, or repeat a text. So it is found once, and then
+    /// not for the next thousand such answers, whatever they are: it begins anew after these. However much anybody asks, less than
+    /// one turn in a thousand counts for this beyond the first.
     pub fn add(&mut self, question: Digest, answer: Digest, bytes: usize) -> Option<Finding> {
         if bytes < SAME_BYTES_MIN {
+            return None;
+        }
+        if self.rest > 0 {
+            self.rest -= 1;
             return None;
         }
         if !self.questions.contains_key(&answer) {
@@ -254,14 +265,12 @@ impl LastAnswers {
             self.order.push(answer);
         }
         let questions = self.questions.entry(answer).or_default();
-        let is_new = questions.len() < QUESTIONS_MAX && questions.insert(question);
-        if self.recent.len() == RECENT_MAX {
-            self.recent.pop_front();
+        questions.insert(question);
+        if questions.len() < SAME_QUESTIONS {
+            return None;
         }
-        self.recent.push_back(answer);
-        let same = self.recent.iter().filter(|recent| **recent == answer).count();
-        let is_usual = 2 * same > self.recent.len();
-        (is_usual && is_new && questions.len().is_multiple_of(SAME_QUESTIONS)).then_some(Finding::SameAnswer)
+        *self = LastAnswers { rest: REST_ANSWERS, ..LastAnswers::default() };
+        Some(Finding::SameAnswer)
     }
 }
 

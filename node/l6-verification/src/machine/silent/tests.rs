@@ -186,20 +186,6 @@ fn far_fewer_tools_than_in_the_cases_are_found() {
 }
 
 #[test]
-fn who_answers_most_and_refuses_the_rest_in_the_same_words_does_not_fail() {
-    let question = |number: u32| digest(&number.to_be_bytes());
-    let refusal = digest(b"I am sorry, but I take orders alone.");
-    let found = |refuses: fn(u32) -> bool| {
-        let mut last = LastAnswers::default();
-        let answer = |number: u32| if refuses(number) { refusal } else { question(number) };
-        (0..1_000).filter_map(|number| last.add(question(number), answer(number), 100)).count()
-    };
-    assert_eq!(found(|number| number % 3 == 0), 0);
-    // Of one that has nothing else to say it is found, and whoever asks it cannot make that more.
-    assert_eq!(found(|_| true), QUESTIONS_MAX / SAME_QUESTIONS);
-}
-
-#[test]
 fn one_answer_to_different_questions_is_found() {
     let [one, other] = [digest(b"one"), digest(b"other")];
     let mut last = LastAnswers::default();
@@ -208,11 +194,6 @@ fn one_answer_to_different_questions_is_found() {
     assert_eq!(last.add(question(1), one, 100), None, "it is asked again");
     assert_eq!(last.add(question(2), one, 100), None);
     assert_eq!(last.add(question(2), other, 100), None);
-    assert_eq!(last.add(question(3), one, 100), Some(Finding::SameAnswer));
-    // Whoever repeats a question finds nothing more, and new ones find as much as they are.
-    assert_eq!([1, 2, 3, 4, 5].map(|number| last.add(question(number), one, 100)), [None; 5]);
-    let found = (6..1_000).filter_map(|number| last.add(question(number), one, 100)).count();
-    assert_eq!(found, QUESTIONS_MAX / SAME_QUESTIONS - 1);
     for number in 0..10 {
         assert_eq!(last.add(question(number), digest(b"yes"), 3), None, "short answers repeat");
     }
@@ -220,5 +201,34 @@ fn one_answer_to_different_questions_is_found() {
         last.add(question(number), question(number), 100);
     }
     assert_eq!((last.order.len(), last.questions.len()), (ANSWERS_MAX, ANSWERS_MAX));
-    assert_eq!(last.add(question(1), one, 100), None, "it is forgotten by now");
+    assert_eq!(last.add(question(3), one, 100), None, "it is forgotten by now");
+    assert_eq!(last.add(question(4), one, 100), None);
+    assert_eq!(last.add(question(5), one, 100), Some(Finding::SameAnswer));
+}
+
+/// Whatever it is asked, and however often.
+#[test]
+fn one_answer_to_different_questions_is_found_once_in_a_thousand_answers() {
+    let [refusal, other] = [digest(b"refusal"), digest(b"other")];
+    let question = |number: u32| digest(&number.to_be_bytes());
+    let mut last = LastAnswers::default();
+    let found: Vec<u32> = (0..3_000).filter(|at| last.add(question(*at), refusal, 100).is_some()).collect();
+    assert_eq!(found, [2, 1_005, 2_008], "it says nothing else, and is found again");
+    let mut last = LastAnswers::default();
+    let found = (0..3_000).filter(|at| last.add(question(at % 2), refusal, 100).is_some()).count();
+    assert_eq!(found, 0, "it was asked two questions again and again");
+    // Three of each answer: who asks can choose what is repeated.
+    let mut last = LastAnswers::default();
+    let found = (0..900).filter(|at| last.add(question(*at), question(at / 3), 100).is_some()).count();
+    assert_eq!(found, 1, "of all answers together");
+    assert_eq!(last.add(question(0), other, 3), None);
+    assert_eq!(last.rest, REST_ANSWERS - 897, "short answers do not count");
+}
+
+#[test]
+fn what_is_found_of_several_turns_is_known() {
+    let several = [Finding::SameAnswer, Finding::FewTools];
+    let one = [Finding::Silence, Finding::Cut, Finding::NothingDone, Finding::ResultShape, Finding::ClaimWithoutCall];
+    assert!(several.into_iter().all(Finding::is_of_several_turns));
+    assert!(!one.into_iter().any(Finding::is_of_several_turns));
 }
