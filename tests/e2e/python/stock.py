@@ -92,6 +92,8 @@ def listen():
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(os.environ.get("PORT", "0"))))
+    # Whoever reads its port may connect before it serves.
+    listener.listen(128)
     return listener
 
 
