@@ -1,5 +1,5 @@
-//! What agents that are models, components, programs and servers elsewhere answer, is judged all the same: malformed answers reach nobody who asks, whole
-//! or streamed, here or through another node; and what fails in silence is found, also where no gate judges it.
+//! What agents that are models, components, programs and servers elsewhere answer, is judged all the same: malformed answers reach
+//! nobody who asks, whole or streamed, here or through another node; and what fails in silence is found, also where no gate judges it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
